@@ -1,0 +1,86 @@
+"""anydepth: networks whose depth is continuous. Train once, run at any depth."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from anydepth.depth.bases import BASES, make_basis
+    from anydepth.depth.grids import Grid, by_step
+    from anydepth.depth.schemes import SCHEMES
+    from anydepth.nn import models, units
+    from anydepth.nn.block import ContinuousBlock
+    from anydepth.nn.functions import Expansion, WeightFunction
+    from anydepth.nn.parts import MODELS, UNITS, build
+    from anydepth.nn.stitch import Stitch
+    from anydepth.surgery.blocks import blocks_of
+    from anydepth.surgery.change import Change, history
+    from anydepth.surgery.resize import compress, refine, set_solver
+    from anydepth.surgery.store import load, save
+    from anydepth.surgery.summary import summary
+
+_WHERE = {
+    "BASES": "depth.bases",
+    "Change": "surgery.change",
+    "ContinuousBlock": "nn.block",
+    "Expansion": "nn.functions",
+    "Grid": "depth.grids",
+    "MODELS": "nn.parts",
+    "SCHEMES": "depth.schemes",
+    "Stitch": "nn.stitch",
+    "UNITS": "nn.parts",
+    "WeightFunction": "nn.functions",
+    "blocks_of": "surgery.blocks",
+    "build": "nn.parts",
+    "by_step": "depth.grids",
+    "compress": "surgery.resize",
+    "history": "surgery.change",
+    "load": "surgery.store",
+    "make_basis": "depth.bases",
+    "models": "nn",
+    "refine": "surgery.resize",
+    "save": "surgery.store",
+    "set_solver": "surgery.resize",
+    "summary": "surgery.summary",
+    "units": "nn",
+}
+"""Public names and the modules that hold them: nothing is imported before it is used."""
+
+__all__ = [
+    "BASES",
+    "Change",
+    "ContinuousBlock",
+    "Expansion",
+    "Grid",
+    "MODELS",
+    "SCHEMES",
+    "Stitch",
+    "UNITS",
+    "WeightFunction",
+    "blocks_of",
+    "build",
+    "by_step",
+    "compress",
+    "history",
+    "load",
+    "make_basis",
+    "models",
+    "refine",
+    "save",
+    "set_solver",
+    "summary",
+    "units",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("models", "units"):
+        return import_module(f"anydepth.nn.{name}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'anydepth' has no attribute {name!r}")
+    return getattr(import_module(f"anydepth.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

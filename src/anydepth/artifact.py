@@ -1,0 +1,76 @@
+"""Files on disk: bytes written whole or not at all, hashes, JSON, and tensors without pickle."""
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anydepth.errors import ModelFileError, StorageError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write beside the file, then rename over it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_bytes(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFileError(f"no file {path}; expected the folder that anydepth.save wrote") from None
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object."""
+    try:
+        value = json.loads(read_bytes(path).decode())
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{path} is not JSON: {error}; the file is damaged or foreign, save the model again"
+        ) from None
+    if not isinstance(value, dict):
+        raise ModelFileError(
+            f"{path} holds a {type(value).__name__}, expected an object; save the model again"
+        )
+    return value
+
+
+def pack_tensors(tensors: "Mapping[str, Tensor]") -> bytes:
+    from safetensors.torch import save
+
+    return save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
+
+
+def unpack_tensors(content: bytes, name: str) -> "dict[str, Tensor]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise ModelFileError(f"{name} is no safetensors file: {error}; save the model again") from None

@@ -1,0 +1,1 @@
+"""The numerics of depth: schemes, grids, bases and transfer matrices. Knows nothing of torch."""

@@ -1,0 +1,1 @@
+"""Every module here is one family of bases and registers itself."""

@@ -1,0 +1,63 @@
+"""Typed errors. Each is one line: what, got, expected, and the way out."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class AnydepthError(Exception):
+    """Base of every error a user can cause; `exit_code` is the command line's."""
+
+    exit_code = 70
+
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.split()))
+
+
+class ConfigError(AnydepthError, ValueError):
+    """An argument, name or setting that cannot be used."""
+
+    exit_code = 2
+
+
+class ShapeError(ConfigError):
+    """A tensor whose shape or structure does not fit."""
+
+
+class UnitError(ConfigError):
+    """A unit that breaks the contract of a continuous block."""
+
+
+class DataError(AnydepthError):
+    """Data that is missing or malformed."""
+
+    exit_code = 3
+
+
+class ModelFileError(AnydepthError):
+    """A model file that is damaged, foreign, or does not fit the model."""
+
+    exit_code = 4
+
+
+class NumericalError(AnydepthError, ArithmeticError):
+    """A computation that left the finite numbers."""
+
+    exit_code = 5
+
+
+class StorageError(AnydepthError, OSError):
+    """Reading or writing failed."""
+
+    exit_code = 6
+
+
+class AnydepthWarning(UserWarning):
+    """Something that works, but probably not as meant."""
+
+
+def choices(name: object, known: Iterable[str]) -> str:
+    """The valid names, and the nearest one if `name` looks like a slip of the pen."""
+    known = sorted(known)
+    near = get_close_matches(str(name), known, n=1)
+    listing = f"expected one of {', '.join(known)}" if known else "none is known"
+    return listing + (f"; did you mean {near[0]!r}?" if near else "")

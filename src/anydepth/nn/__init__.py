@@ -1,0 +1,1 @@
+"""Continuous-depth modules for PyTorch."""

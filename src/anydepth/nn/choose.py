@@ -1,0 +1,47 @@
+"""From what a user writes to one weight function per tensor."""
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from anydepth.depth.bases import Basis, make_basis
+from anydepth.errors import ConfigError
+from anydepth.nn.functions import Expansion, WeightFunction
+
+Choice = tuple[str, int] | Basis | WeightFunction
+
+
+def choose(
+    names: Iterable[str], basis: str | Basis, size: int | None, weights: Mapping[str, Choice] | None
+) -> dict[str, WeightFunction]:
+    """A function for every tensor: one basis for all, or by the first pattern that fits its name."""
+    names = list(names)
+    if weights is None:
+        function = as_function(basis if size is None or isinstance(basis, Basis) else (basis, size))
+        if size is not None and function.size != size:
+            raise ConfigError(f"basis {function} has size {function.size}, got size {size}; leave size out")
+        return dict.fromkeys(names, function)
+    if size is not None or basis != "constant":
+        raise ConfigError("give either weights or basis and size, got both")
+    patterns = {pattern: as_function(choice) for pattern, choice in weights.items()}
+    chosen = {name: next((p for p in patterns if fnmatchcase(name, p)), None) for name in names}
+    missing = [name for name, pattern in chosen.items() if pattern is None]
+    if missing:
+        raise ConfigError(f"no pattern of weights fits {', '.join(missing)}; add a pattern, for example '*'")
+    idle = [pattern for pattern in patterns if not any(fnmatchcase(name, pattern) for name in names)]
+    if idle:
+        raise ConfigError(f"pattern {idle[0]!r} of weights fits no tensor; the unit has {', '.join(names)}")
+    return {name: patterns[pattern] for name, pattern in chosen.items() if pattern is not None}
+
+
+def as_function(choice: object) -> WeightFunction:
+    if isinstance(choice, str):
+        return Expansion(make_basis(choice))
+    if isinstance(choice, Basis):
+        return Expansion(choice)
+    if isinstance(choice, WeightFunction):
+        return choice
+    if isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[0], str):
+        return Expansion(make_basis(*choice))
+    raise ConfigError(
+        f"a weight function is ('linear', 4), a basis, or an object with its protocol, got {choice!r}"
+    )

@@ -1,0 +1,28 @@
+"""The fully connected unit."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from anydepth.nn.parts import UNITS
+
+
+@UNITS.register("mlp")
+class MLP(nn.Module):
+    """Linear-ReLU-...-Linear with `layers` hidden layers; Kaiming fan-in, zero biases."""
+
+    input_rank: ClassVar[int] = 2
+
+    def __init__(self, dimensions: int, hidden: int = 48, layers: int = 2):
+        super().__init__()
+        widths = [dimensions, *[hidden] * layers]
+        self.inner = nn.ModuleList([nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)])
+        self.out = nn.Linear(widths[-1], dimensions)
+        for layer in (*self.inner, self.out):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # pyright: ignore[reportArgumentType]
+            nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.inner:
+            x = layer(x).relu()
+        return self.out(x)

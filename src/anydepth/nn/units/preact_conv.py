@@ -1,0 +1,24 @@
+"""The pre-activation residual unit."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from anydepth.nn.layers import conv3x3, norm
+from anydepth.nn.parts import UNITS
+
+
+@UNITS.register("preact_conv")
+class PreactConv(nn.Module):
+    """BN-ReLU-Conv-BN-ReLU-Conv (Stateful ODE-Nets sec 7; without biases there)."""
+
+    input_rank: ClassVar[int] = 4
+
+    def __init__(self, channels: int, bias: bool = False, normalise: bool = True):
+        super().__init__()
+        self.bn1, self.conv1 = norm(channels, normalise), conv3x3(channels, channels, bias=bias)
+        self.bn2, self.conv2 = norm(channels, normalise), conv3x3(channels, channels, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv1(self.bn1(x).relu())
+        return self.conv2(self.bn2(x).relu())

@@ -1,0 +1,56 @@
+"""Named parts, found by importing the package that holds them: a new part is one new file."""
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Generic, TypeVar
+
+from anydepth.errors import ConfigError, choices
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Maps names to parts of one kind.
+
+    With `package`, every module of that package is imported at the first look-up, so a part
+    registers itself by existing.
+    """
+
+    def __init__(self, kind: str, package: str | None = None):
+        self.kind = kind
+        self._package = package
+        self._parts: dict[str, T] = {}
+
+    def add(self, name: str, part: T) -> T:
+        if name in self._parts:
+            raise ConfigError(f"{self.kind} {name!r} is registered twice; give one of them another name")
+        self._parts[name] = part
+        return part
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator form of `add`."""
+        return lambda part: self.add(name, part)
+
+    def __getitem__(self, name: str) -> T:
+        self._discover()
+        if not isinstance(name, str) or name not in self._parts:
+            raise ConfigError(f"unknown {self.kind} {name!r}; {choices(name, self._parts)}")
+        return self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        self._discover()
+        return name in self._parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def names(self) -> list[str]:
+        self._discover()
+        return sorted(self._parts)
+
+    def _discover(self) -> None:
+        package, self._package = self._package, None
+        if package:
+            for module in iter_modules(import_module(package).__path__):
+                import_module(f"{package}.{module.name}")

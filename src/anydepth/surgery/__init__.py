@@ -1,0 +1,1 @@
+"""Operations on whole models: grow, compress, change the solver, save and load."""

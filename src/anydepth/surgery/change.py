@@ -1,0 +1,73 @@
+"""A record of what an operation did to a block."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.functions import Move
+from anydepth.nn.roles import Kind
+from anydepth.surgery.blocks import blocks_of
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a block is at one moment: its functions, solver and size."""
+
+    weights: str
+    scheme: str
+    steps: int
+    parameters: int
+    state: int
+
+    @classmethod
+    def of(cls, block: ContinuousBlock) -> "Form":
+        weights = " + ".join(sorted({str(function) for function in block.functions.values()}))
+        return cls(weights or "none", block.scheme.name, block.steps, *block.counts())
+
+    def __str__(self) -> str:
+        return f"{self.weights}, {self.scheme} x {self.steps}, {self.parameters:,} parameters"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operation on one block; `errors` is the relative L2 change over depth of each tensor.
+
+    For positive state, which is kept in the logarithm, it is the change of the logarithm.
+    """
+
+    operation: str
+    before: Form
+    after: Form
+    errors: dict[str, float]
+
+    @property
+    def largest_error(self) -> float:
+        return max(self.errors.values(), default=0.0)
+
+    def __str__(self) -> str:
+        worst = max(self.errors, key=lambda name: self.errors[name], default=None)
+        moved = "" if worst is None else f"; largest relative change {self.errors[worst]:.2e} in {worst}"
+        return f"{self.operation}: {self.before} -> {self.after}{moved}"
+
+    def describe(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def read(cls, described: dict[str, Any]) -> "Change":
+        forms = {key: Form(**described[key]) for key in ("before", "after")}
+        return cls(described["operation"], forms["before"], forms["after"], dict(described["errors"]))
+
+
+def relative_error(block: ContinuousBlock, name: str, move: Move) -> float:
+    """How much moving a tensor would change it, before it is moved."""
+    gap, size = move.error(block.stored(name))
+    if block.lifted[name].kind is Kind.POSITIVE:
+        return gap
+    return gap / size if size > 0 else gap
+
+
+def history(model: nn.Module) -> dict[str, tuple[Change, ...]]:
+    """What was done to each block of a model, in order."""
+    return {name: block.history for name, block in blocks_of(model).items()}

@@ -1,0 +1,74 @@
+"""Keeping an optimiser in step with parameters that have been replaced."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from warnings import warn
+
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, AdamW, Optimizer
+
+from anydepth.errors import AnydepthWarning, ConfigError
+from anydepth.nn.functions import Move
+
+Replaced = dict[nn.Parameter, tuple[nn.Parameter, Move]]
+
+_ADAM = {"exp_avg": "gradient", "exp_avg_sq": "gradient_squared", "max_exp_avg_sq": "gradient_squared"}
+_RULES: dict[type[Optimizer], dict[str, str]] = {
+    SGD: {"momentum_buffer": "weights"},
+    Adam: _ADAM,
+    AdamW: _ADAM,
+}
+"""How each moment moves: a velocity like the weights, averages of gradients by the dual map."""
+
+
+def as_optimizers(given: Optimizer | Iterable[Optimizer]) -> list[Optimizer]:
+    """One optimiser or several, as a list."""
+    listed = list(given) if isinstance(given, Iterable) else [given]
+    for optimizer in listed:
+        if not isinstance(optimizer, Optimizer):
+            raise ConfigError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    return listed
+
+
+def carry_over(optimizers: Sequence[Optimizer], replaced: Replaced) -> None:
+    """Put the new parameters into the old ones' groups, and move what is remembered about them."""
+    seen: set[nn.Parameter] = set()
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            seen |= {p for p in group["params"] if p in replaced}
+            group["params"] = [replaced[p][0] if p in replaced else p for p in group["params"]]
+        _move_state(optimizer, replaced)
+    forgotten = [p for p in replaced if p not in seen and p.requires_grad]
+    if forgotten:
+        warn(
+            f"{len(forgotten)} of {len(replaced)} grown parameters are in none of the given optimisers and will not "
+            "train; add them with add_param_group, or pass every optimiser",
+            AnydepthWarning,
+            stacklevel=3,
+        )
+
+
+def _move_state(optimizer: Optimizer, replaced: Replaced) -> None:
+    rules = _RULES.get(type(optimizer))
+    reset = False
+    for old, (new, move) in replaced.items():
+        if old not in optimizer.state:
+            continue
+        state = optimizer.state.pop(old)
+        if rules is None:
+            reset = reset or bool(state)
+            continue
+        optimizer.state[new] = {
+            key: _moved(value, getattr(move, rules.get(key, ""), None)) for key, value in state.items()
+        }
+    if reset:
+        known = ", ".join(kind.__name__ for kind in _RULES)
+        warn(
+            f"the moments of {type(optimizer).__name__} were reset for the grown parameters; they are carried over for {known}",
+            AnydepthWarning,
+            stacklevel=4,
+        )
+
+
+def _moved(value: Any, rule: Callable[[Tensor], Tensor] | None) -> Any:
+    return rule(value) if rule is not None and isinstance(value, Tensor) else value

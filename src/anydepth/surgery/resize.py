@@ -1,0 +1,174 @@
+"""Grow, compress, or run differently: the same functions of depth in another form."""
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
+from warnings import warn
+
+from torch import nn
+from torch.optim import Optimizer
+
+from anydepth.depth.grids import Grid, GridLike, unit_grid
+from anydepth.depth.transfer import METHODS
+from anydepth.errors import AnydepthWarning, ConfigError, choices
+from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.functions import WeightFunction
+from anydepth.nn.retired import watch_retired
+from anydepth.surgery.blocks import Where, blocks_of, per_block
+from anydepth.surgery.change import Change, Form, relative_error
+from anydepth.surgery.optimizer import Replaced, as_optimizers, carry_over
+
+Model = TypeVar("Model", bound=nn.Module)
+Functions = dict[str, WeightFunction]
+
+EXACT = 1e-6
+"""Relative change of a tensor above which growing is reported as inexact."""
+
+
+def refine(
+    model: Model,
+    size: int | Mapping[str, Any] | None = None,
+    steps: GridLike | Mapping[str, GridLike] | None = None,
+    optimizer: Optimizer | Iterable[Optimizer] | None = None,
+    method: str = "interpolate",
+    where: Where = None,
+) -> Model:
+    """Grow the blocks of a model in place: by default to the next nested size, with twice the steps.
+
+    On a nested size the functions stay what they were. The optimisers given keep their groups, and
+    their moments are carried over; without them, an optimiser that still steps the old parameters
+    is pointed out by a warning.
+    """
+    blocks = blocks_of(model, where)
+    plans = _planned(blocks, size, steps, lambda block: {n: f.refined() for n, f in block.functions.items()})
+    grids = {name: plans[name][1] or blocks[name].grid.refined() for name in blocks}
+    _check_method(method)
+    optimizers = None if optimizer is None else as_optimizers(optimizer)
+    replaced: Replaced = {}
+    for name, block in blocks.items():
+        change = _apply(block, "refine", plans[name][0], None, grids[name], method, replaced)
+        if change.largest_error > EXACT:
+            warn(
+                f"block {name!r} was grown to a size that is not nested: {change}",
+                AnydepthWarning,
+                stacklevel=2,
+            )
+    if optimizers is None:
+        watch_retired(list(replaced))
+    else:
+        carry_over(optimizers, replaced)
+    return model
+
+
+def compress(
+    model: Model,
+    basis: str | None = None,
+    size: int | Mapping[str, Any] | None = None,
+    steps: GridLike | Mapping[str, GridLike] | None = None,
+    scheme: str | None = None,
+    method: str = "project",
+    where: Where = None,
+) -> Model:
+    """A new model whose functions are moved to another basis or size, without data or retraining."""
+    small = deepcopy(model)
+    blocks = blocks_of(small, where)
+    _check_method(method)
+    plans = _planned(blocks, size, steps, lambda block: block.functions, basis)
+    for name, block in blocks.items():
+        _apply(block, f"compress ({method})", plans[name][0], scheme, plans[name][1], method, {})
+    return small
+
+
+def set_solver(
+    model: Model,
+    scheme: str | None = None,
+    steps: GridLike | Mapping[str, GridLike] | None = None,
+    where: Where = None,
+) -> Model:
+    """Run the same weights with another scheme or number of steps, in place."""
+    blocks = blocks_of(model, where)
+    grids = _grids(steps, blocks)
+    for name, block in blocks.items():
+        block.set_solver(scheme, grids[name])
+    return model
+
+
+def _apply(
+    block: ContinuousBlock,
+    operation: str,
+    functions: Functions,
+    scheme: str | None,
+    grid: Grid | None,
+    method: str,
+    replaced: Replaced,
+) -> Change:
+    """Change one block, and note which parameter took the place of which."""
+    before = Form.of(block)
+    moving = {n: f for n, f in functions.items() if f != block.lifted[n].function}
+    errors = {
+        n: relative_error(block, n, block.lifted[n].function.move(f, method)) for n, f in moving.items()
+    }
+    old = {name: block.stored(name) for name in moving}
+    block.set_solver(scheme, grid)
+    for name, move in block.move(moving, method).items():
+        if isinstance(old[name], nn.Parameter):
+            replaced[old[name]] = (block.stored(name), move)  # pyright: ignore[reportArgumentType]
+    change = Change(operation, before, Form.of(block), errors)
+    block.history = (*block.history, change)
+    return change
+
+
+def _planned(
+    blocks: Mapping[str, ContinuousBlock],
+    size: Any,
+    steps: Any,
+    default: Callable[[ContinuousBlock], Functions],
+    basis: str | None = None,
+) -> dict[str, tuple[Functions, Grid | None]]:
+    """The functions and grid that every block is to have; everything is checked before any block changes."""
+    sizes, grids = per_block(size, blocks), _grids(steps, blocks)
+    return {n: (_functions(n, block, sizes[n], basis, default), grids[n]) for n, block in blocks.items()}
+
+
+def _grids(steps: Any, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Grid | None]:
+    return {
+        name: None if given is None else unit_grid(given) for name, given in per_block(steps, blocks).items()
+    }
+
+
+def _functions(
+    name: str,
+    block: ContinuousBlock,
+    size: Any,
+    basis: str | None,
+    default: Callable[[ContinuousBlock], Functions],
+) -> Functions:
+    if isinstance(size, Mapping):
+        return _by_pattern(name, block, size, basis)
+    if size is None and basis is None:
+        return default(block)
+    if size is not None and len(set(block.functions.values())) > 1:
+        raise ConfigError(
+            f"block {name!r} mixes weight functions, so one size does not fit all; "
+            f"give size={{{name!r}: {{'pattern': size}}}} by tensor name"
+        )
+    return {n: f.resized(f.size if size is None else size, basis) for n, f in block.functions.items()}
+
+
+def _by_pattern(name: str, block: ContinuousBlock, sizes: Mapping[str, int], basis: str | None) -> Functions:
+    for pattern in sizes:
+        if not any(fnmatchcase(tensor, pattern) for tensor in block.functions):
+            raise ConfigError(
+                f"no tensor of block {name!r} fits {pattern!r}; {choices(pattern, block.functions)}"
+            )
+    chosen = {}
+    for tensor, function in block.functions.items():
+        size = next((k for pattern, k in sizes.items() if fnmatchcase(tensor, pattern)), function.size)
+        chosen[tensor] = function.resized(size, basis)
+    return chosen
+
+
+def _check_method(method: str) -> None:
+    if method not in METHODS:
+        raise ConfigError(f"unknown transfer method {method!r}; {choices(method, METHODS)}")

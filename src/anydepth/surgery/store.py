@@ -1,0 +1,173 @@
+"""Saving and loading models: model.json, written from the live model, beside model.safetensors."""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from anydepth import artifact
+from anydepth.depth.grids import unit_grid
+from anydepth.depth.schemes import SCHEMES
+from anydepth.errors import AnydepthError, ModelFileError
+from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.functions import read_function
+from anydepth.nn.parts import build, recipe_of
+from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.change import Change
+
+FORMAT, VERSION = "anydepth-model", 1
+MODEL, TENSORS = "model.json", "model.safetensors"
+
+
+def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
+    """Write a model into a folder; the tensors first, then the description that vouches for them."""
+    folder = Path(folder)
+    tensors = model.state_dict()
+    content = artifact.pack_tensors(tensors)
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "architecture": recipe_of(model),
+        "blocks": {name: _describe(block) for name, block in blocks_of(model).items()},
+        "tensors": {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()},
+        "sha256": artifact.digest(content),
+    }
+    artifact.write_bytes(folder / TENSORS, content)
+    artifact.write_json(folder / MODEL, description)
+    return folder
+
+
+def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Module:
+    """The saved model: built from its registered parts, or filled into a model of the same architecture.
+
+    The blocks of `into` take on the sizes, bases and solvers of the file; it is unchanged when
+    the file does not fit.
+    """
+    folder = Path(folder)
+    described = _description(folder / MODEL)
+    tensors = _tensors(folder / TENSORS, described)
+    try:
+        model = _rebuilt(described, folder) if into is None else into
+        blocks = _matched(model, described)
+        _check_names(model, tensors)
+        prepared = {name: _prepare(name, blocks[name], told) for name, told in described["blocks"].items()}
+        _check_shapes(model, prepared, tensors)
+        for name, (functions, grid, scheme, history) in prepared.items():
+            blocks[name].resize(functions)
+            blocks[name].set_solver(scheme, grid)
+            blocks[name].history = history
+        model.load_state_dict(tensors, assign=into is None)
+    except ModelFileError:
+        raise
+    except (AnydepthError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        cause = f"{type(error).__name__}: {error}" if not isinstance(error, AnydepthError) else str(error)
+        raise ModelFileError(f"{folder / MODEL} does not describe this model: {cause}") from error
+    return model
+
+
+def _describe(block: ContinuousBlock) -> dict[str, Any]:
+    return {
+        "unit": type(block.unit).__name__,
+        "scheme": block.scheme.name,
+        "steps": block.grid.describe(),
+        "scale": str(block.scale),
+        "time": block.time,
+        "weights": {name: function.describe() for name, function in block.functions.items()},
+        "history": [change.describe() for change in block.history],
+    }
+
+
+def _description(path: Path) -> dict[str, Any]:
+    described = artifact.read_json(path)
+    if described.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{path} is not an anydepth model: its format is {described.get('format')!r}, expected {FORMAT!r}"
+        )
+    version = described.get("version")
+    if version != VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version!r}, expected {VERSION}; use the anydepth that wrote it"
+        )
+    for key, kind in (("blocks", dict), ("tensors", dict), ("sha256", str)):
+        if not isinstance(described.get(key), kind):
+            raise ModelFileError(f"{path} lacks {key!r}; the file is damaged, save the model again")
+    return described
+
+
+def _tensors(path: Path, described: dict[str, Any]) -> dict[str, Tensor]:
+    content = artifact.read_bytes(path)
+    if artifact.digest(content) != described["sha256"]:
+        raise ModelFileError(
+            f"{path} does not match its SHA-256 in {MODEL}; the file is damaged, save the model again"
+        )
+    return artifact.unpack_tensors(content, str(path))
+
+
+def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
+    architecture = described.get("architecture")
+    if not isinstance(architecture, dict):
+        raise ModelFileError(
+            f"{folder} holds a model that was not built from registered parts; use load(folder, into=model)"
+        )
+    return build(architecture["model"], **architecture["config"])
+
+
+def _matched(model: nn.Module, described: dict[str, Any]) -> dict[str, ContinuousBlock]:
+    blocks = blocks_of(model)
+    told = described["blocks"]
+    if blocks.keys() != told.keys():
+        raise ModelFileError(
+            f"the file has blocks {_names(told)}, the model has {_names(blocks)}; build the same architecture"
+        )
+    for name, block in blocks.items():
+        for key, mine in (("scale", str(block.scale)), ("time", block.time)):
+            if told[name][key] != mine:
+                raise ModelFileError(
+                    f"block {name!r} has {key} {told[name][key]} in the file and {mine} in the model; build it with the file's"
+                )
+    return blocks
+
+
+def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
+    functions = {tensor: read_function(described) for tensor, described in told["weights"].items()}
+    if functions.keys() != block.functions.keys():
+        raise ModelFileError(
+            f"block {name!r} has tensors {_names(functions)} in the file and {_names(block.functions)} in the model"
+        )
+    scheme = SCHEMES[told["scheme"]].name
+    return (
+        functions,
+        unit_grid(told["steps"]),
+        scheme,
+        tuple(Change.read(change) for change in told["history"]),
+    )
+
+
+def _check_names(model: nn.Module, tensors: dict[str, Tensor]) -> None:
+    expected = model.state_dict().keys()
+    missing, extra = expected - tensors.keys(), tensors.keys() - expected
+    if missing or extra:
+        raise ModelFileError(
+            f"the tensors do not fit the model: missing {_names(missing)}; unexpected {_names(extra)}; build the same architecture"
+        )
+
+
+def _check_shapes(model: nn.Module, prepared: dict[str, tuple], tensors: dict[str, Tensor]) -> None:
+    sizes = {
+        f"{block}.unit.{tensor}".lstrip("."): function.size
+        for block, (functions, *_) in prepared.items()
+        for tensor, function in functions.items()
+    }
+    for name, mine in model.state_dict().items():
+        expected = (sizes[name], *mine.shape[1:]) if name in sizes else tuple(mine.shape)
+        if tuple(tensors[name].shape) != expected:
+            raise ModelFileError(
+                f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {expected}; build the same architecture"
+            )
+
+
+def _names(names: Any) -> str:
+    listed = sorted(map(str, names))
+    shown = ", ".join(listed[:6]) + (f" and {len(listed) - 6} more" if len(listed) > 6 else "")
+    return shown or "none"

@@ -1,0 +1,18 @@
+"""Shared set-up: one thread per worker, so that parallel tests do not slow each other."""
+
+import os
+
+os.environ.setdefault("MKL_CBWR", "AVX2")
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("anydepth", deadline=None, max_examples=60, derandomize=True)
+settings.load_profile("anydepth")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_fixed_seed():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)

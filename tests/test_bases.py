@@ -1,0 +1,110 @@
+"""Bases: conformance of every registered family."""
+
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import BSpline
+
+from anydepth.depth.bases import BASES, make_basis, read_basis
+from anydepth.depth.times import Instant, Side
+from anydepth.depth.transfer import is_nested
+from anydepth.errors import ConfigError
+from small_units import sizes_of
+
+EVERY = [(name, size) for name in BASES.names() for size in sizes_of(name)]
+NESTING = {
+    "constant": [1, 2, 4, 8, 16],
+    "linear": [1, 2, 3, 5, 9],
+    "discontinuous": [1, 2, 4, 8],
+    "legendre": [1, 2, 4, 8],
+    "bspline": [1, 2, 4, 5, 7],
+}
+
+instants = st.builds(
+    lambda top, bottom, side: Instant(F(min(top, bottom), bottom), side),
+    st.integers(0, 60),
+    st.integers(1, 60),
+    st.sampled_from(Side),
+)
+
+
+@pytest.mark.parametrize(("name", "size"), EVERY)
+def test_conformance(name, size):
+    basis = make_basis(name, size)
+    assert basis.breakpoints[0] == 0
+    assert basis.breakpoints[-1] == 1
+    assert len(basis.control_points) == size
+    vandermonde = basis.evaluate(basis.control_points)
+    assert np.linalg.cond(vandermonde) < 1e3, "control points must determine the coefficients"
+    assert read_basis(basis.describe()) == basis
+    assert is_nested(basis, basis.refined())
+    assert basis.resized(size) == basis
+
+
+@pytest.mark.parametrize(("name", "size"), EVERY)
+@given(instant=instants)
+def test_ones_are_a_function_of_every_basis(name, size, instant):
+    basis = make_basis(name, size)
+    ones = np.linalg.solve(basis.evaluate(basis.control_points), np.ones(size))
+    assert basis.evaluate([instant]) @ ones == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "sizes"), NESTING.items())
+def test_nested_growth(name, sizes):
+    basis = make_basis(name, sizes[0])
+    for size in sizes[1:]:
+        basis = basis.refined()
+        assert basis.size == size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 16])
+def test_bsplines_against_scipy(size):
+    basis = make_basis("bspline", size)
+    knots = np.array([float(knot) for knot in basis._clamped])
+    times = np.linspace(0, 1, 41)
+    ours = basis.evaluate([Instant(F(float(t)), Side.LEFT if t == 1 else Side.RIGHT) for t in times])
+    theirs = BSpline.design_matrix(times, knots, basis.degree).toarray()
+    np.testing.assert_allclose(ours, theirs, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["constant", "discontinuous"])
+def test_a_jump_is_read_from_the_side_asked_for(name):
+    basis = make_basis(name, 2 if name == "constant" else 4)
+    half = F(1, 2)
+    left, right = basis.evaluate([Instant(half, Side.LEFT), Instant(half, Side.RIGHT)])
+    assert left @ right == 0
+
+
+@pytest.mark.parametrize("name", ["constant", "linear"])
+def test_non_uniform_knots(name):
+    knots = [0, "1/10", 0.5, 1]
+    basis = make_basis(name, knots=knots)
+    assert basis.size == (3 if name == "constant" else 4)
+    assert is_nested(basis, basis.refined())
+    assert read_basis(basis.describe()) == basis
+    assert make_basis(name, knots=[0, 0.5, 1]) == make_basis(name, 2 if name == "constant" else 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "knots"),
+    [
+        ("hat", 4, None),
+        ("linear", 0, None),
+        ("linear", -3, None),
+        ("linear", 2.5, None),
+        ("linear", True, None),
+        ("linear", 10**9, None),
+        ("discontinuous", 3, None),
+        ("legendre", 129, None),
+        ("legendre", None, [0, 0.5, 1]),
+        ("constant", None, [0, 0.5]),
+        ("constant", None, [0, 0.7, 0.5, 1]),
+        ("constant", 5, [0, 0.5, 1]),
+    ],
+)
+def test_bad_bases_are_refused(name, size, knots):
+    with pytest.raises(ConfigError):
+        make_basis(name, size, knots)
