@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike, unit_grid
-from anydepth.depth.schemes import SCHEMES, Scheme, fixed_schemes
+from anydepth.depth.schemes import Scheme, fixed_scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
 from anydepth.nn.choose import Choice, choose
@@ -124,12 +124,8 @@ class ContinuousBlock(nn.Module):
 
     def set_solver(self, scheme: str | None = None, steps: GridLike | None = None) -> None:
         """Run the same weights as another discrete network."""
-        chosen = SCHEMES[scheme] if scheme is not None else self._scheme
-        grid = unit_grid(steps) if steps is not None else self._grid
-        if chosen.is_adaptive:
-            raise ConfigError(
-                f"scheme {chosen.name!r} is adaptive and has no fixed steps; use one of {', '.join(fixed_schemes())}"
-            )
+        chosen = self._scheme if scheme is None else fixed_scheme(scheme)
+        grid = self._grid if steps is None else unit_grid(steps)
         self._scheme, self._grid = chosen, grid
         self._plan = Plan(grid, chosen, self.scale)
 

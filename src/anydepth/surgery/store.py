@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from anydepth import artifact
 from anydepth.depth.grids import unit_grid
-from anydepth.depth.schemes import SCHEMES
+from anydepth.depth.schemes import fixed_scheme
 from anydepth.errors import AnydepthError, ModelFileError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import read_function
@@ -135,7 +135,7 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
         raise ModelFileError(
             f"block {name!r} has tensors {_names(functions)} in the file and {_names(block.functions)} in the model"
         )
-    scheme = SCHEMES[told["scheme"]].name
+    scheme = fixed_scheme(told["scheme"]).name
     return (
         functions,
         unit_grid(told["steps"]),
