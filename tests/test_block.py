@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from small_units import Dense, Smooth, sizes_of
 from torch import nn
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.errors import ConfigError
+from small_units import Dense, Smooth, sizes_of
 
 
 def test_keys_are_the_units_own_with_a_leading_axis():
@@ -162,7 +162,12 @@ def test_nfe_counts_evaluations():
 
 def test_weights_by_pattern_first_match_counts():
     block = ad.ContinuousBlock(
-        Dense, weights={"linear.bias": ("legendre", 3), "bn.*": ad.make_basis("linear", knots=[0, 0.3, 1]), "*": ("constant", 2)}
+        Dense,
+        weights={
+            "linear.bias": ("legendre", 3),
+            "bn.*": ad.make_basis("linear", knots=[0, 0.3, 1]),
+            "*": ("constant", 2),
+        },
     )
     assert {name: str(f) for name, f in block.functions.items()} == {
         "linear.weight": "constant:2",

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from small_units import Dense, Smooth
 from torch import nn
 
 import anydepth as ad
 from anydepth.errors import AnydepthError, ConfigError, NumericalError, ShapeError, UnitError
+from small_units import Dense, Smooth
 
 
 class Widens(nn.Module):
@@ -50,7 +50,11 @@ CASES = {
     "size fraction": (lambda: block(size=2.5), ConfigError, ["size", "got 2.5"]),
     "odd size": (lambda: block(basis="discontinuous", size=5), ConfigError, ["got 5", "try 6"]),
     "unknown scheme": (lambda: block(scheme="rk5"), ConfigError, ["'rk5'", "rk4", "euler"]),
-    "adaptive with steps": (lambda: block(scheme="dopri54", steps=3), ConfigError, ["dopri54", "adaptive", "rk4"]),
+    "adaptive with steps": (
+        lambda: block(scheme="dopri54", steps=3),
+        ConfigError,
+        ["dopri54", "adaptive", "rk4"],
+    ),
     "steps zero": (lambda: block(steps=0), ConfigError, ["steps", "got 0"]),
     "steps text": (lambda: block(steps="many"), ConfigError, ["steps", "'many'"]),
     "times not rising": (lambda: block(steps=[0, 0.5, 0.4, 1]), ConfigError, ["increase", "1/2, 2/5"]),
@@ -66,31 +70,75 @@ CASES = {
     "nested": (lambda: ad.ContinuousBlock(lambda: nn.Sequential(block())), UnitError, ["one after another"]),
     "both forms": (lambda: block(size=3, weights={"*": ("linear", 2)}), ConfigError, ["either", "both"]),
     "no pattern": (lambda: block(weights={"*bias": ("linear", 2)}), ConfigError, ["linear.weight", "'*'"]),
-    "idle pattern": (lambda: block(weights={"conv*": ("linear", 2), "*": ("linear", 2)}), ConfigError, ["'conv*'", "linear.bias"]),
+    "idle pattern": (
+        lambda: block(weights={"conv*": ("linear", 2), "*": ("linear", 2)}),
+        ConfigError,
+        ["'conv*'", "linear.bias"],
+    ),
     "odd choice": (lambda: block(weights={"*": 4}), ConfigError, ["got 4"]),
-    "state unknown": (lambda: ad.ContinuousBlock(Dense, state=("bn.mean",)), ConfigError, ["'bn.mean'", "bn.running_mean"]),
-    "state integer": (lambda: ad.ContinuousBlock(Dense, state="bn.num_batches_tracked"), ConfigError, ["floating point", "int64"]),
+    "state unknown": (
+        lambda: ad.ContinuousBlock(Dense, state=("bn.mean",)),
+        ConfigError,
+        ["'bn.mean'", "bn.running_mean"],
+    ),
+    "state integer": (
+        lambda: ad.ContinuousBlock(Dense, state="bn.num_batches_tracked"),
+        ConfigError,
+        ["floating point", "int64"],
+    ),
     "x not finite": (lambda: block()(NAN), NumericalError, ["1 non-finite of 3", "check_finite=False"]),
-    "x of integers": (lambda: block()(torch.ones(2, 3, dtype=torch.int64)), ShapeError, ["floating-point", "int64"]),
+    "x of integers": (
+        lambda: block()(torch.ones(2, 3, dtype=torch.int64)),
+        ShapeError,
+        ["floating-point", "int64"],
+    ),
     "x no tensor": (lambda: block()([1.0, 2.0]), ShapeError, ["tensor", "list"]),
     "x empty tuple": (lambda: block()(()), ShapeError, ["empty tuple"]),
     "x of wrong shape": (lambda: block()(torch.randn(2, 5)), UnitError, ["Smooth", "(2, 5)", "t = 0"]),
-    "missing argument": (lambda: ad.ContinuousBlock(lambda: nn.Bilinear(3, 3, 3))(torch.ones(2, 3)), UnitError, ["Bilinear", "input2"]),
-    "unit widens": (lambda: ad.ContinuousBlock(Widens)(torch.ones(2, 3)), ShapeError, ["(2, 6)", "(2, 3)", "Stitch"]),
+    "missing argument": (
+        lambda: ad.ContinuousBlock(lambda: nn.Bilinear(3, 3, 3))(torch.ones(2, 3)),
+        UnitError,
+        ["Bilinear", "input2"],
+    ),
+    "unit widens": (
+        lambda: ad.ContinuousBlock(Widens)(torch.ones(2, 3)),
+        ShapeError,
+        ["(2, 6)", "(2, 3)", "Stitch"],
+    ),
     "unit wraps": (lambda: ad.ContinuousBlock(Wraps)(torch.ones(2, 3)), ShapeError, ["Wraps", "(2, 3)"]),
-    "unknown buffer": (lambda: ad.ContinuousBlock(Collects)(torch.ones(2, 3)), UnitError, ["'seen'", "state=('seen',)"]),
-    "model without blocks": (lambda: ad.refine(nn.Linear(2, 2)), ConfigError, ["Linear", "no ContinuousBlock"]),
+    "unknown buffer": (
+        lambda: ad.ContinuousBlock(Collects)(torch.ones(2, 3)),
+        UnitError,
+        ["'seen'", "state=('seen',)"],
+    ),
+    "model without blocks": (
+        lambda: ad.refine(nn.Linear(2, 2)),
+        ConfigError,
+        ["Linear", "no ContinuousBlock"],
+    ),
     "no model": (lambda: ad.summary("model"), ConfigError, ["nn.Module", "str"]),
     "unknown block": (lambda: ad.set_solver(block(), steps={"blok": 3}), ConfigError, ["'blok'"]),
     "unknown where": (lambda: ad.compress(nn.Sequential(block()), size=1, where="9"), ConfigError, ["'9'"]),
-    "unknown method": (lambda: ad.compress(block(), method="projekt"), ConfigError, ["did you mean 'project'"]),
-    "unknown tensor": (lambda: ad.refine(block(), size={"": {"conv*": 3}}), ConfigError, ["'conv*'", "linear.weight"]),
+    "unknown method": (
+        lambda: ad.compress(block(), method="projekt"),
+        ConfigError,
+        ["did you mean 'project'"],
+    ),
+    "unknown tensor": (
+        lambda: ad.refine(block(), size={"": {"conv*": 3}}),
+        ConfigError,
+        ["'conv*'", "linear.weight"],
+    ),
     "bad optimizer": (lambda: ad.refine(block(), optimizer=[3]), ConfigError, ["Optimizer", "int"]),
     "unknown model": (lambda: ad.build("imagenet"), ConfigError, ["'imagenet'", "image"]),
     "unknown setting": (lambda: ad.build("image", chanels=[3]), ConfigError, ["image", "chanels"]),
     "image too small": (lambda: ad.build("image", image=[1, 8, 8]), ConfigError, ["(1, 8, 8)"]),
     "stride": (lambda: ad.Stitch(3, 3, stride=3), ConfigError, ["1 or 2", "got 3"]),
-    "trajectory outside": (lambda: block().trajectory(torch.ones(1, 3), [0, 1.5]), ConfigError, ["from 0 to 1"]),
+    "trajectory outside": (
+        lambda: block().trajectory(torch.ones(1, 3), [0, 1.5]),
+        ConfigError,
+        ["from 0 to 1"],
+    ),
     "theta outside": (lambda: block().theta(1.5), ConfigError, ["0 to 1", "3/2"]),
     "no file": (lambda: ad.load("/nowhere"), AnydepthError, ["model.json", "anydepth.save"]),
 }

@@ -52,9 +52,7 @@ def test_sides_forward_and_backward(name):
         (uniform(3), Side.RIGHT, Side.LEFT),
         (uniform(3).reversed(), Side.LEFT, Side.RIGHT),
     ):
-        for step, (a, b) in zip(
-            grid.stages(scheme), zip(grid.times, grid.times[1:], strict=False), strict=True
-        ):
+        for step, (a, b) in zip(grid.stages(scheme), zip(grid.times, grid.times[1:], strict=False), strict=True):
             for c, instant in zip(scheme.c, step, strict=True):
                 assert instant.time == a + c * (b - a)
                 assert instant.side == (behind if c == 1 else ahead)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
-from small_units import Smooth
 from torchdiffeq import odeint
 
 import anydepth as ad
 from anydepth.depth.grids import through
 from anydepth.depth.schemes import SCHEMES, fixed_schemes
 from anydepth.errors import ConfigError
+from small_units import Smooth
 
 
 def smooth_block(scheme, steps, basis="legendre", size=4, scale=2):
@@ -62,7 +62,9 @@ def test_torchdiffeq_takes_the_same_steps(ours, theirs):
     x = torch.randn(4, 3, dtype=torch.float64)
     theta = block.theta(0)
     times = torch.linspace(0, 1, 6, dtype=torch.float64)
-    solved = odeint(lambda t, y: torch.tanh(y @ theta["linear.weight"].T + theta["linear.bias"]), x, times, method=theirs)
+    solved = odeint(
+        lambda t, y: torch.tanh(y @ theta["linear.weight"].T + theta["linear.bias"]), x, times, method=theirs
+    )
     torch.testing.assert_close(block.trajectory(x), solved, rtol=1e-13, atol=1e-13)
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from small_units import Dense, Smooth
 from torch import nn
 
 import anydepth as ad
+from small_units import Dense, Smooth
 
 ROUNDING = 2e-6
 """Weights, outputs and gradients are bit-identical; variances pass through a logarithm, two roundings a step."""

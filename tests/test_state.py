@@ -4,13 +4,13 @@ import copy
 
 import pytest
 import torch
-from small_units import Dense, sizes_of
 from torch import nn
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import UnitError
+from small_units import Dense, sizes_of
 
 
 def buffers(model):

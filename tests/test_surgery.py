@@ -5,13 +5,13 @@ import warnings
 
 import pytest
 import torch
-from small_units import Dense, sizes_of
 from torch import nn
 
 import anydepth as ad
 from anydepth.depth import transfer
 from anydepth.depth.bases import BASES
 from anydepth.errors import AnydepthWarning, ConfigError
+from small_units import Dense, sizes_of
 
 
 def model_of(basis="constant", size=4, scheme="rk4", steps=4, blocks=1, width=4):
@@ -162,7 +162,11 @@ def test_groups_keep_their_settings_and_order():
 
 def test_velocity_moves_like_the_weights_and_gradients_by_the_dual():
     """For doubled constants: velocity is copied, a gradient is halved, its square quartered."""
-    for kind, key, factor in (("sgd", "momentum_buffer", 1.0), ("adam", "exp_avg", 0.5), ("adam", "exp_avg_sq", 0.25)):
+    for kind, key, factor in (
+        ("sgd", "momentum_buffer", 1.0),
+        ("adam", "exp_avg", 0.5),
+        ("adam", "exp_avg_sq", 0.25),
+    ):
         model = model_of("constant", 4)
         optimizer = OPTIMIZERS[kind](model.parameters())
         trained(model, optimizer, 3)
@@ -184,7 +188,9 @@ def test_gradients_of_the_grown_net_match_the_dual_map_on_the_old_space(name):
     matrix = torch.from_numpy(transfer.refine(ad.BASES[name](4))[1].copy())
     ad.refine(model, steps=4)
     model(x).square().sum().backward()
-    torch.testing.assert_close(torch.tensordot(matrix.T, model[0].unit.linear.weight.grad, dims=1), old, rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(
+        torch.tensordot(matrix.T, model[0].unit.linear.weight.grad, dims=1), old, rtol=1e-9, atol=1e-10
+    )
 
 
 def test_other_optimisers_are_reset_with_a_warning():

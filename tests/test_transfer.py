@@ -1,6 +1,6 @@
 """Transfer matrices: the laws of refinement, interpolation, projection and fit."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -53,14 +53,10 @@ def test_refinement_changes_no_value(old):
 
 def independent_projection(old, new):
     """Least squares on 24 Gauss points in each of many small cells that contain every breakpoint."""
-    cuts = np.unique(
-        np.concatenate([[float(b) for b in (*old.breakpoints, *new.breakpoints)], np.linspace(0, 1, 17)])
-    )
+    cuts = np.unique(np.concatenate([[float(b) for b in (*old.breakpoints, *new.breakpoints)], np.linspace(0, 1, 17)]))
     nodes, weights = leggauss(24)
-    times = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in zip(cuts, cuts[1:], strict=False)])
-    mass = np.sqrt(np.concatenate([(b - a) / 2 * weights for a, b in zip(cuts, cuts[1:], strict=False)]))[
-        :, None
-    ]
+    times = np.concatenate([(a + b) / 2 + (b - a) / 2 * nodes for a, b in pairwise(cuts)])
+    mass = np.sqrt(np.concatenate([(b - a) / 2 * weights for a, b in pairwise(cuts)]))[:, None]
     points = [Instant(exact(float(t))) for t in times]
     return np.linalg.lstsq(mass * new.evaluate(points), mass * old.evaluate(points), rcond=None)[0]
 
@@ -75,9 +71,7 @@ def test_projection_against_independent_quadrature(old):
 
 def test_projection_of_constants_averages_pairs():
     expected = np.kron(np.eye(4), [[0.5, 0.5]])
-    np.testing.assert_allclose(
-        project(make_basis("constant", 8), make_basis("constant", 4)), expected, atol=1e-15
-    )
+    np.testing.assert_allclose(project(make_basis("constant", 8), make_basis("constant", 4)), expected, atol=1e-15)
 
 
 @pytest.mark.parametrize(("old", "new"), list(product(SOME[::3], SOME[::4])), ids=ids)
@@ -105,9 +99,7 @@ def test_error_factor_measures_the_change(old):
         np.sqrt((gap**2).mean()), rel=5e-3, abs=1e-9
     )
     function = old.evaluate(points) @ coefficients
-    assert np.linalg.norm(norm_factor(old) @ coefficients) == pytest.approx(
-        np.sqrt((function**2).mean()), rel=5e-3
-    )
+    assert np.linalg.norm(norm_factor(old) @ coefficients) == pytest.approx(np.sqrt((function**2).mean()), rel=5e-3)
 
 
 def test_nesting_is_found_out_not_declared():
@@ -118,9 +110,7 @@ def test_nesting_is_found_out_not_declared():
     assert not is_nested(make_basis("constant", 2), make_basis("linear", 9))
 
 
-@pytest.mark.parametrize(
-    ("name", "scheme", "steps"), list(product(BASES.names(), fixed_schemes(), [1, 2, 5, 8]))
-)
+@pytest.mark.parametrize(("name", "scheme", "steps"), list(product(BASES.names(), fixed_schemes(), [1, 2, 5, 8])))
 def test_fit_of_a_function_gives_it_back(name, scheme, steps):
     """Samples of a function in the span change nothing, whether or not they determine it."""
     instants = [i for step in uniform(steps).stages(SCHEMES[scheme]) for i in step]
@@ -138,9 +128,7 @@ def test_fit_is_the_minimum_norm_update(steps, size, name, seed):
     """Against numpy's minimum-norm least squares of the residual."""
     if size not in sizes_of(name):
         return
-    design = make_basis(name, size).evaluate(
-        [i for step in uniform(steps).stages(SCHEMES["rk4"]) for i in step]
-    )
+    design = make_basis(name, size).evaluate([i for step in uniform(steps).stages(SCHEMES["rk4"]) for i in step])
     rng = np.random.default_rng(seed)
     old, samples = rng.normal(size=size), rng.normal(size=len(design))
     from_samples, keep_old = fit(design)
@@ -150,9 +138,7 @@ def test_fit_is_the_minimum_norm_update(steps, size, name, seed):
 
 
 def test_several_samples_in_one_cell_are_averaged():
-    design = make_basis("constant", 2).evaluate(
-        [i for step in uniform(2).stages(SCHEMES["rk4"]) for i in step]
-    )
+    design = make_basis("constant", 2).evaluate([i for step in uniform(2).stages(SCHEMES["rk4"]) for i in step])
     from_samples, keep_old = fit(design)
     np.testing.assert_array_equal(from_samples, np.kron(np.eye(2), [[0.25] * 4]))
     assert keep_old is None

@@ -18,11 +18,18 @@ def digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make folder {path}: {error.strerror or error}; choose another place") from error
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside the file, then rename over it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    make_folder(path.parent)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
@@ -56,9 +63,7 @@ def read_json(path: Path) -> dict[str, Any]:
             f"{path} is not JSON: {error}; the file is damaged or foreign, save the model again"
         ) from None
     if not isinstance(value, dict):
-        raise ModelFileError(
-            f"{path} holds a {type(value).__name__}, expected an object; save the model again"
-        )
+        raise ModelFileError(f"{path} holds a {type(value).__name__}, expected an object; save the model again")
     return value
 
 

@@ -31,9 +31,7 @@ class Scheme:
                 )
         for weights in (self.b, self.b_low):
             if weights is not None and (len(weights) != len(self.a) or sum(weights) != 1):
-                raise ConfigError(
-                    f"scheme {self.name!r}: expected {len(self.a)} weights that sum to 1, got {weights}"
-                )
+                raise ConfigError(f"scheme {self.name!r}: expected {len(self.a)} weights that sum to 1, got {weights}")
 
     @property
     def stages(self) -> int:
@@ -120,5 +118,7 @@ def fixed_scheme(name: str) -> Scheme:
     """The scheme called `name`, refused when it chooses its own steps."""
     scheme = SCHEMES[name]
     if scheme.is_adaptive:
-        raise ConfigError(f"scheme {name!r} is adaptive and has no fixed steps; use one of {', '.join(fixed_schemes())}")
+        raise ConfigError(
+            f"scheme {name!r} is adaptive and has no fixed steps; use one of {', '.join(fixed_schemes())}"
+        )
     return scheme

@@ -1,5 +1,6 @@
 """Transfer matrices: every change of basis is one small matrix T[k_new, k_old]."""
 
+import itertools
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -74,9 +75,9 @@ def quadrature(*bases: Basis) -> tuple[list[Instant], np.ndarray]:
     degree = 2 * max(basis.degree for basis in bases)
     nodes, weights = leggauss(ceil((degree + 1) / 2))
     points: list[Instant] = []
-    for start, end in zip(knots, knots[1:], strict=False):
+    for start, end in itertools.pairwise(knots):
         points += [Instant(start + (end - start) * Fraction((1.0 + node) / 2.0)) for node in nodes]
-    widths = np.array([float(end - start) for start, end in zip(knots, knots[1:], strict=False)])
+    widths = np.array([float(end - start) for start, end in itertools.pairwise(knots)])
     return points, np.outer(widths, weights / 2.0).ravel()
 
 
@@ -84,13 +85,13 @@ def error_factor(old: Basis, new: Basis, matrix: np.ndarray) -> np.ndarray:
     """Upper triangle E with |E c| = L2 distance over depth between the old function and the new one."""
     points, weights = quadrature(old, new)
     gap = old.evaluate(points) - new.evaluate(points) @ matrix
-    return np.linalg.qr(np.sqrt(weights)[:, None] * gap, mode="r")
+    return np.asarray(np.linalg.qr(np.sqrt(weights)[:, None] * gap, mode="r"))
 
 
 def norm_factor(basis: Basis) -> np.ndarray:
     """Upper triangle N with |N c| = L2 norm of the function over depth."""
     points, weights = quadrature(basis)
-    return np.linalg.qr(np.sqrt(weights)[:, None] * basis.evaluate(points), mode="r")
+    return np.asarray(np.linalg.qr(np.sqrt(weights)[:, None] * basis.evaluate(points), mode="r"))
 
 
 @lru_cache(maxsize=512)

@@ -196,12 +196,12 @@ class ContinuousBlock(nn.Module):
         replace(self.unit, name, tensor)
         self.lifted[name] = Lifted(self.lifted[name].kind, function)
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state_dict: Mapping[str, Any], prefix: str, *rest: Any
+    ) -> None:
         """Resize first, so that weights of any size can be loaded."""
         incoming = {name: state_dict.get(f"{prefix}unit.{name}") for name in self.lifted}
-        fitting = {
-            n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))
-        }
+        fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
         self.resize({name: self.lifted[name].function.resized(len(value)) for name, value in fitting.items()})
         super()._load_from_state_dict(state_dict, prefix, *rest)  # pyright: ignore[reportArgumentType]
 
@@ -230,7 +230,8 @@ def _like(x: Tensor | State, y: State) -> Tensor | State:
 
 
 def _check_finite(part: Tensor) -> None:
-    if torch._C._functorch.is_functorch_wrapped_tensor(part) or bool(torch.isfinite(part).all()):
+    is_transformed = torch._C._functorch.is_functorch_wrapped_tensor(part)  # pyright: ignore[reportAttributeAccessIssue]
+    if is_transformed or bool(torch.isfinite(part).all()):
         return
     bad = int((~torch.isfinite(part)).sum())
     raise NumericalError(

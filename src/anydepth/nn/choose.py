@@ -42,6 +42,4 @@ def as_function(choice: object) -> WeightFunction:
         return choice
     if isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[0], str):
         return Expansion(make_basis(*choice))
-    raise ConfigError(
-        f"a weight function is ('linear', 4), a basis, or an object with its protocol, got {choice!r}"
-    )
+    raise ConfigError(f"a weight function is ('linear', 4), a basis, or an object with its protocol, got {choice!r}")

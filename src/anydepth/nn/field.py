@@ -21,16 +21,12 @@ class BlockField:
     other's updates; `updates` then holds one sample per evaluation for the fit.
     """
 
-    def __init__(
-        self, block: "ContinuousBlock", plan: Plan, x: Tensor | State, args: tuple, kwargs: dict[str, Any]
-    ):
+    def __init__(self, block: "ContinuousBlock", plan: Plan, x: Tensor | State, args: tuple, kwargs: dict[str, Any]):
         self.block, self.plan, self.args, self.kwargs = block, plan, args, kwargs
         self.is_tuple = isinstance(x, tuple)
         parts = x if isinstance(x, tuple) else (x,)
         device = parts[0].device
-        self.unit_dtypes = (
-            None if torch.is_autocast_enabled(device.type) else tuple(part.dtype for part in parts)
-        )
+        self.unit_dtypes = None if torch.is_autocast_enabled(device.type) else tuple(part.dtype for part in parts)
         with torch.autocast(device.type, enabled=False):
             self.rows = self._rows()
         self.constants = self._constants()
@@ -59,9 +55,7 @@ class BlockField:
 
     def _times(self, x: Tensor) -> tuple[Tensor, ...]:
         times = [float(instant.time) for instant in self.plan.instants]
-        return torch.tensor(
-            times, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device
-        ).unbind()
+        return torch.tensor(times, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device).unbind()
 
     def __call__(self, evaluation: int, y: State) -> State:
         tensors = {name: rows[evaluation] for name, rows in self.rows.items()}
@@ -76,16 +70,12 @@ class BlockField:
         return self._checked(out, y)
 
     def _call_unit(self, evaluation: int, y: State, tensors: dict[str, Tensor]) -> Tensor | State:
-        inputs = (
-            y
-            if self.unit_dtypes is None
-            else tuple(p.to(d) for p, d in zip(y, self.unit_dtypes, strict=True))
-        )
+        inputs = y if self.unit_dtypes is None else tuple(p.to(d) for p, d in zip(y, self.unit_dtypes, strict=True))
         state = inputs if self.is_tuple else inputs[0]
         args = (state, *self.args) if self.times is None else (self.times[evaluation], state, *self.args)
         try:
             return functional_call(self.block.unit, tensors, args, self.kwargs)
-        except (torch.OutOfMemoryError, torch._C._LinAlgError):
+        except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             shapes = ", ".join(str(tuple(part.shape)) for part in y)
@@ -100,9 +90,7 @@ class BlockField:
         """The unit's result as a tuple, refused when its structure or shapes differ from x."""
         parts = out if isinstance(out, tuple) else (out,)
         ok = isinstance(out, tuple) == self.is_tuple and len(parts) == len(y)
-        if not ok or any(
-            not isinstance(p, Tensor) or p.shape != q.shape for p, q in zip(parts, y, strict=True)
-        ):
+        if not ok or any(not isinstance(p, Tensor) or p.shape != q.shape for p, q in zip(parts, y, strict=True)):
             got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
             expected = ", ".join(str(tuple(q.shape)) for q in y)
             raise ShapeError(
@@ -129,9 +117,7 @@ class BlockField:
                 part, stored = self.block.lifted[name], self.block.stored(name)
                 samples = torch.stack(self.updates[name])
                 untouched = (samples == torch.stack(self.rows[name])).all()
-                fitted = self.plan.reading(part.function).fit(
-                    stored, part.kind.encode(samples.to(stored.dtype))
-                )
+                fitted = self.plan.reading(part.function).fit(stored, part.kind.encode(samples.to(stored.dtype)))
                 stored.copy_(torch.where(untouched, stored, fitted))
             for name, counter in self.counters.items():
                 counter.copy_(self.updates[name][-1])

@@ -32,8 +32,8 @@ def _after_step(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         for parameter in held:
             del _retired[id(parameter)]
         warn(
-            f"{type(optimizer).__name__} still steps {len(held)} parameters that were replaced when a block was resized, "
-            "and not the new ones; call refine(model, optimizer=optimizer), or make a new optimiser",
+            f"{type(optimizer).__name__} still steps {len(held)} parameters that were replaced when a block was "
+            "resized, and not the new ones; call refine(model, optimizer=optimizer), or make a new optimiser",
             AnydepthWarning,
             stacklevel=4,
         )

@@ -65,9 +65,7 @@ def roles_of(unit: nn.Module, state: Iterable[str] = (), positive: Iterable[str]
                 raise ConfigError(f"{kind.value} {name!r} must be floating point, got {buffers[name].dtype}")
             kinds[name] = kind
     rest = [name for name in buffers if name not in kinds]
-    counters = tuple(
-        name for name in rest if buffers[name].dim() == 0 and not buffers[name].is_floating_point()
-    )
+    counters = tuple(name for name in rest if buffers[name].dim() == 0 and not buffers[name].is_floating_point())
     return Roles(kinds, counters, tuple(name for name in rest if name not in counters))
 
 
@@ -87,9 +85,7 @@ def make_units(factory: Callable[[], nn.Module], count: int, init: str) -> list[
     if isinstance(factory, nn.Module):
         if init != "shared":
             name = type(factory).__name__
-            raise ConfigError(
-                f"the unit must be a function that makes units, got a {name}; write lambda: {name}(...)"
-            )
+            raise ConfigError(f"the unit must be a function that makes units, got a {name}; write lambda: {name}(...)")
         return [deepcopy(factory)] * count
     if not callable(factory):
         raise ConfigError(f"the unit must be a function that makes nn.Modules, got {factory!r}")
@@ -114,9 +110,7 @@ def lift(units: list[nn.Module], lifted: Mapping[str, Lifted]) -> nn.Module:
         samples = [table.get(name) for table in tables[: part.function.size]]
         first = tables[0][name]
         if any(sample is None or sample.shape != first.shape for sample in samples):
-            raise UnitError(
-                f"the function made units that differ in {name!r}; it must make the same unit every time"
-            )
+            raise UnitError(f"the function made units that differ in {name!r}; it must make the same unit every time")
         stacked = torch.stack([part.kind.encode(sample.detach()) for sample in samples if sample is not None])
         stored[name] = part.function.from_samples(stacked)
     for name, tensor in stored.items():

@@ -31,11 +31,7 @@ class Stitch(nn.Module):
         self.bn1, self.conv1 = norm(inputs, normalise), conv3x3(inputs, outputs, stride)
         self.bn2, self.conv2 = norm(outputs, normalise), conv3x3(outputs, outputs)
         same = inputs == outputs and stride == 1
-        self.skip = (
-            nn.Identity()
-            if same
-            else nn.Sequential(conv1x1(inputs, outputs, stride), norm(outputs, normalise))
-        )
+        self.skip = nn.Identity() if same else nn.Sequential(conv1x1(inputs, outputs, stride), norm(outputs, normalise))
         self.factor = nn.Parameter(torch.zeros(())) if skip_init else None
 
     def forward(self, x: Tensor) -> Tensor:

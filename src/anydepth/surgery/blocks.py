@@ -18,9 +18,7 @@ def blocks_of(model: nn.Module, where: Where = None) -> dict[str, ContinuousBloc
         raise ConfigError(f"expected an nn.Module with continuous blocks, got {type(model).__name__}")
     blocks = {name: module for name, module in model.named_modules() if isinstance(module, ContinuousBlock)}
     if not blocks:
-        raise ConfigError(
-            f"{type(model).__name__} has no ContinuousBlock; build one with anydepth.ContinuousBlock"
-        )
+        raise ConfigError(f"{type(model).__name__} has no ContinuousBlock; build one with anydepth.ContinuousBlock")
     if where is None:
         return blocks
     if callable(where):

@@ -64,7 +64,8 @@ def _move_state(optimizer: Optimizer, replaced: Replaced) -> None:
     if reset:
         known = ", ".join(kind.__name__ for kind in _RULES)
         warn(
-            f"the moments of {type(optimizer).__name__} were reset for the grown parameters; they are carried over for {known}",
+            f"the moments of {type(optimizer).__name__} were reset for the grown parameters; "
+            f"they are carried over for {known}",
             AnydepthWarning,
             stacklevel=4,
         )

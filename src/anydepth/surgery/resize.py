@@ -106,9 +106,7 @@ def _apply(
     """Change one block, and note which parameter took the place of which."""
     before = Form.of(block)
     moving = {n: f for n, f in functions.items() if f != block.lifted[n].function}
-    errors = {
-        n: relative_error(block, n, block.lifted[n].function.move(f, method)) for n, f in moving.items()
-    }
+    errors = {n: relative_error(block, n, block.lifted[n].function.move(f, method)) for n, f in moving.items()}
     old = {name: block.stored(name) for name in moving}
     block.set_solver(scheme, grid)
     for name, move in block.move(moving, method).items():
@@ -132,9 +130,7 @@ def _planned(
 
 
 def _grids(steps: Any, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Grid | None]:
-    return {
-        name: None if given is None else unit_grid(given) for name, given in per_block(steps, blocks).items()
-    }
+    return {name: None if given is None else unit_grid(given) for name, given in per_block(steps, blocks).items()}
 
 
 def _functions(
@@ -159,9 +155,7 @@ def _functions(
 def _by_pattern(name: str, block: ContinuousBlock, sizes: Mapping[str, int], basis: str | None) -> Functions:
     for pattern in sizes:
         if not any(fnmatchcase(tensor, pattern) for tensor in block.functions):
-            raise ConfigError(
-                f"no tensor of block {name!r} fits {pattern!r}; {choices(pattern, block.functions)}"
-            )
+            raise ConfigError(f"no tensor of block {name!r} fits {pattern!r}; {choices(pattern, block.functions)}")
     chosen = {}
     for tensor, function in block.functions.items():
         size = next((k for pattern, k in sizes.items() if fnmatchcase(tensor, pattern)), function.size)

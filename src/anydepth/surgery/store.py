@@ -18,6 +18,7 @@ from anydepth.surgery.change import Change
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
+_SAME = "build the same architecture first"
 
 
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
@@ -98,9 +99,7 @@ def _description(path: Path) -> dict[str, Any]:
 def _tensors(path: Path, described: dict[str, Any]) -> dict[str, Tensor]:
     content = artifact.read_bytes(path)
     if artifact.digest(content) != described["sha256"]:
-        raise ModelFileError(
-            f"{path} does not match its SHA-256 in {MODEL}; the file is damaged, save the model again"
-        )
+        raise ModelFileError(f"{path} does not match its SHA-256 in {MODEL}; the file is damaged, save the model again")
     return artifact.unpack_tensors(content, str(path))
 
 
@@ -117,14 +116,12 @@ def _matched(model: nn.Module, described: dict[str, Any]) -> dict[str, Continuou
     blocks = blocks_of(model)
     told = described["blocks"]
     if blocks.keys() != told.keys():
-        raise ModelFileError(
-            f"the file has blocks {_names(told)}, the model has {_names(blocks)}; build the same architecture"
-        )
+        raise ModelFileError(f"the file has blocks {_names(told)}, the model has {_names(blocks)}; {_SAME}")
     for name, block in blocks.items():
         for key, mine in (("scale", str(block.scale)), ("time", block.time)):
             if told[name][key] != mine:
                 raise ModelFileError(
-                    f"block {name!r} has {key} {told[name][key]} in the file and {mine} in the model; build it with the file's"
+                    f"block {name!r} has {key} {told[name][key]} in the file and {mine} in the model; {_SAME}"
                 )
     return blocks
 
@@ -149,7 +146,7 @@ def _check_names(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     missing, extra = expected - tensors.keys(), tensors.keys() - expected
     if missing or extra:
         raise ModelFileError(
-            f"the tensors do not fit the model: missing {_names(missing)}; unexpected {_names(extra)}; build the same architecture"
+            f"the tensors do not fit the model: missing {_names(missing)}; unexpected {_names(extra)}; {_SAME}"
         )
 
 
@@ -163,7 +160,7 @@ def _check_shapes(model: nn.Module, prepared: dict[str, tuple], tensors: dict[st
         expected = (sizes[name], *mine.shape[1:]) if name in sizes else tuple(mine.shape)
         if tuple(tensors[name].shape) != expected:
             raise ModelFileError(
-                f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {expected}; build the same architecture"
+                f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {expected}; {_SAME}"
             )
 
 

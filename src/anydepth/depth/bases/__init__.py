@@ -19,9 +19,7 @@ def make_basis(name: str, size: int | None = None, knots: Iterable[TimeLike] | N
         return family(1 if size is None else size)
     basis = family.on_knots(tuple(exact(knot) for knot in knots))
     if size is not None and size != basis.size:
-        raise ConfigError(
-            f"basis {name!r} on these knots has size {basis.size}, got size {size}; leave size out"
-        )
+        raise ConfigError(f"basis {name!r} on these knots has size {basis.size}, got size {size}; leave size out")
     return basis
 
 

@@ -1,5 +1,6 @@
 """What a basis of functions on [0, 1] must tell."""
 
+import itertools
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -25,11 +26,7 @@ class Basis(ABC):
     size: int
 
     def __post_init__(self) -> None:
-        if (
-            not isinstance(self.size, Integral)
-            or isinstance(self.size, bool)
-            or not 1 <= self.size <= MAX_SIZE
-        ):
+        if not isinstance(self.size, Integral) or isinstance(self.size, bool) or not 1 <= self.size <= MAX_SIZE:
             raise ConfigError(
                 f"size of basis {self.name!r} must be a whole number from 1 to {MAX_SIZE}, got {self.size!r}"
             )
@@ -106,14 +103,12 @@ def even(cells: int) -> Knots:
 
 def bisected(knots: Knots) -> Knots:
     """A knot added in the middle of every cell."""
-    middles = [(a + b) / 2 for a, b in zip(knots, knots[1:], strict=False)]
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(knots)]
     return tuple(sorted((*knots, *middles)))
 
 
 def check_knots(name: str, knots: Knots) -> None:
-    rising = all(a < b for a, b in zip(knots, knots[1:], strict=False))
+    rising = all(a < b for a, b in itertools.pairwise(knots))
     if len(knots) < 2 or knots[0] != 0 or knots[-1] != 1 or not rising:
         shown = ", ".join(str(knot) for knot in knots[:8])
-        raise ConfigError(
-            f"knots of basis {name!r} must increase strictly from 0 to 1, got {shown or 'none'}"
-        )
+        raise ConfigError(f"knots of basis {name!r} must increase strictly from 0 to 1, got {shown or 'none'}")

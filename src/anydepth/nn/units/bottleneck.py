@@ -14,9 +14,7 @@ class Bottleneck(nn.Module):
 
     input_rank: ClassVar[int] = 4
 
-    def __init__(
-        self, channels: int, reduction: int = 4, groups: int = 1, bias: bool = False, normalise: bool = True
-    ):
+    def __init__(self, channels: int, reduction: int = 4, groups: int = 1, bias: bool = False, normalise: bool = True):
         super().__init__()
         width = max(channels // reduction, 1)
         self.bn1, self.conv1 = norm(channels, normalise), conv1x1(channels, width, bias=bias)

@@ -1,5 +1,6 @@
 """The fully connected unit."""
 
+import itertools
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -16,7 +17,7 @@ class MLP(nn.Module):
     def __init__(self, dimensions: int, hidden: int = 48, layers: int = 2):
         super().__init__()
         widths = [dimensions, *[hidden] * layers]
-        self.inner = nn.ModuleList([nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False)])
+        self.inner = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(widths)])
         self.out = nn.Linear(widths[-1], dimensions)
         for layer in (*self.inner, self.out):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # pyright: ignore[reportArgumentType]

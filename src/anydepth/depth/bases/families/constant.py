@@ -1,5 +1,6 @@
 """Piecewise constants on half-open cells, the last one closed (ContinuousNet eq 23-25)."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -35,7 +36,7 @@ class Constant(Basis):
     @property
     def control_points(self) -> tuple[Instant, ...]:
         knots = self.breakpoints
-        return tuple(Instant((a + b) / 2) for a, b in zip(knots, knots[1:], strict=False))
+        return tuple(Instant((a + b) / 2) for a, b in itertools.pairwise(knots))
 
     def evaluate(self, instants: Sequence[Instant]) -> np.ndarray:
         cells, phi = self.knots or self.size, np.zeros((len(instants), self.size))

@@ -1,5 +1,6 @@
 """Linear on every cell, free to jump between cells (Stateful ODE-Nets Fig 5)."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,9 +23,7 @@ class Discontinuous(Basis):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size > 1 and self.size % 2:
-            raise ConfigError(
-                f"basis 'discontinuous' needs size 1 or even, got {self.size}; try {self.size + 1}"
-            )
+            raise ConfigError(f"basis 'discontinuous' needs size 1 or even, got {self.size}; try {self.size + 1}")
 
     @property
     def breakpoints(self) -> Knots:
@@ -39,9 +38,7 @@ class Discontinuous(Basis):
         if self.size == 1:
             return (Instant(Fraction(1, 2)),)
         knots = self.breakpoints
-        ends = (
-            (Instant(a, Side.RIGHT), Instant(b, Side.LEFT)) for a, b in zip(knots, knots[1:], strict=False)
-        )
+        ends = ((Instant(a, Side.RIGHT), Instant(b, Side.LEFT)) for a, b in itertools.pairwise(knots))
         return tuple(instant for pair in ends for instant in pair)
 
     def evaluate(self, instants: Sequence[Instant]) -> np.ndarray:

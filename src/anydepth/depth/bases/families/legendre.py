@@ -25,9 +25,7 @@ class Legendre(Basis):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size > MAX_LEGENDRE:
-            raise ConfigError(
-                f"basis 'legendre' goes up to size {MAX_LEGENDRE}, got {self.size}; use 'bspline' beyond"
-            )
+            raise ConfigError(f"basis 'legendre' goes up to size {MAX_LEGENDRE}, got {self.size}; use 'bspline' beyond")
 
     @property
     def breakpoints(self) -> Knots:

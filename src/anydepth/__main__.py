@@ -1,0 +1,5 @@
+"""`python -m anydepth`."""
+
+from anydepth.cli.main import main
+
+main()

@@ -1,0 +1,67 @@
+"""The `anydepth` command."""
+
+import sys
+import traceback
+from importlib import import_module
+from shlex import join
+from typing import Annotated
+
+import typer
+
+from anydepth import __version__
+from anydepth.errors import AnydepthError
+
+app = typer.Typer(
+    name="anydepth",
+    help="Networks whose depth is continuous: train once, run at any depth.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+BadUsage: type[Exception] = typer.BadParameter.__mro__[2]  # pyright: ignore[reportAssignmentType]
+"""Base of the parser's complaints, whichever click typer carries."""
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"anydepth {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of every command; --debug is read by `main`."""
+
+
+for _command in ("demo", "list"):
+    import_module(f"anydepth.cli.{_command}_command").register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command; every error a user can cause is one line and its own exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = app(given, standalone_mode=False, prog_name="anydepth")
+    except AnydepthError as error:
+        code = _fail(str(error), error.exit_code, given)
+    except BadUsage as error:
+        code = _fail(f"{error.format_message()}, in: anydepth {join(given)}; see anydepth --help", 2, given)  # pyright: ignore[reportAttributeAccessIssue]
+    except (KeyboardInterrupt, typer.Abort):
+        code = _fail("stopped", 130, given)
+    except Exception as error:
+        code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int, given: list[str]) -> int:
+    if "--debug" in given:
+        traceback.print_exc()
+    typer.echo(f"anydepth: {' '.join(message.split())}", err=True)
+    return code

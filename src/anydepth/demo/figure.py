@@ -1,0 +1,68 @@
+"""The demonstration in one picture."""
+
+from pathlib import Path
+from typing import Any
+
+COLOURS = {"continuous": "#0b6e99", "resnet": "#c2571a"}
+MARKS = {"euler": ("o", "-"), "midpoint": ("s", "--"), "rk4": ("^", "-."), "rk4_38": ("D", ":")}
+
+
+def draw(results: dict[str, Any], path: Path) -> Path:
+    """Accuracy over solvers on the left, over parameters on the right, for both nets."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, constrained_layout=True)
+    for name, model in results["models"].items():
+        _solvers(left, name, model)
+        _compression(right, name, model)
+    left.set(xscale="log", xlabel="steps at test time", ylabel="test accuracy (%)", ylim=(0, 103))
+    left.set_title("The same weights, other solvers and depths")
+    steps = [int(n) for n in next(iter(results["models"].values()))["solvers"]["euler"]]
+    left.set_xticks(steps, [str(n) for n in steps])
+    left.minorticks_off()
+    right.set(xlabel="share of the block's parameters kept (%)")
+    right.set_title("Compressed by projection, no data, no retraining")
+    for axes in (left, right):
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=8, loc="lower right", framealpha=0.9)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def _solvers(axes: Any, name: str, model: dict[str, Any]) -> None:
+    for scheme, by_steps in model["solvers"].items():
+        marker, line = MARKS[scheme]
+        steps, accuracies = [int(n) for n in by_steps], list(by_steps.values())
+        label = f"{_short(model)}, run with {scheme}"
+        style = {
+            "marker": marker,
+            "linestyle": line,
+            "color": COLOURS[name],
+            "markersize": 4.5,
+            "linewidth": 1.4,
+        }
+        axes.plot(steps, accuracies, label=label, **style)
+    axes.plot(
+        [model["steps"]],
+        [model["accuracy"]],
+        "o",
+        markersize=13,
+        fillstyle="none",
+        color=COLOURS[name],
+        markeredgewidth=1.6,
+    )
+
+
+def _compression(axes: Any, name: str, model: dict[str, Any]) -> None:
+    kept = [100 * entry["block_parameters"] / model["block_parameters"] for entry in model["compressed"].values()]
+    accuracies = [entry["accuracy"] for entry in model["compressed"].values()]
+    axes.plot(kept, accuracies, marker="o", color=COLOURS[name], linewidth=1.8, label=model["title"])
+
+
+def _short(model: dict[str, Any]) -> str:
+    return model["title"].split(":")[0]

@@ -1,0 +1,77 @@
+"""The command line: output, exit codes, and the demonstration itself."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import anydepth
+
+
+def command(*arguments):
+    program = [sys.executable, "-m", "anydepth", *arguments]
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=600, env=one_thread)
+
+
+def test_the_demonstration_shows_what_it_should(tmp_path):
+    done = command("demo", "--json", "--out", str(tmp_path / "demo"))
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    net, control = results["models"]["continuous"], results["models"]["resnet"]
+    assert net["accuracy"] >= 97
+    assert net["accuracy"] - net["solvers"]["euler"][str(net["steps"])] <= 1
+    assert net["accuracy"] - net["compressed"][str(net["half"]["size"])]["accuracy"] <= 1
+    assert net["accuracy"] - net["identity"] >= 5
+    assert net["half"]["size"] * 2 <= 9
+    assert control["accuracy"] >= 97
+    assert control["accuracy"] - control["compressed"]["4"]["accuracy"] >= 5
+    assert json.loads((tmp_path / "demo" / "demo.json").read_text()) == results
+    assert (tmp_path / "demo" / "demo.png").stat().st_size > 10_000
+    model = anydepth.load(tmp_path / "demo" / "continuous")
+    assert anydepth.summary(model).rows[0].form.weights == "linear:9"
+
+
+def test_list_names_everything_as_json_on_standard_output():
+    done = command("list", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["schemes"]["rk4"] == "order 4, 4 evaluations a step"
+    assert done.stderr == ""
+    people = command("list")
+    assert people.stdout == ""
+    assert "discontinuous" in people.stderr
+
+
+def test_version():
+    assert command("--version").stdout == f"anydepth {anydepth.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["demmo"], 2, "demmo"),
+        (["demo", "--sead", "1"], 2, "--sead"),
+        (["demo", "--seed", "x"], 2, "x"),
+        (["demo", "--seed", "-1"], 2, "-1"),
+        (["demo", "--out", "{file}/inside"], 6, "cannot make folder"),
+        (["list", "extra"], 2, "extra"),
+    ],
+)
+def test_errors_are_one_line_with_their_exit_code(arguments, code, says, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    done = command(*[argument.format(file=file) for argument in arguments])
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = command("--debug", "demo", "--out", str(tmp_path / "file" / "inside"))
+    assert done.returncode == 6
+    assert "Traceback" in done.stderr
