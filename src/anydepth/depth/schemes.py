@@ -112,13 +112,3 @@ for _scheme in _TABLE:
 
 def fixed_schemes() -> list[str]:
     return [name for name in SCHEMES if not SCHEMES[name].is_adaptive]
-
-
-def fixed_scheme(name: str) -> Scheme:
-    """The scheme called `name`, refused when it chooses its own steps."""
-    scheme = SCHEMES[name]
-    if scheme.is_adaptive:
-        raise ConfigError(
-            f"scheme {name!r} is adaptive and has no fixed steps; use one of {', '.join(fixed_schemes())}"
-        )
-    return scheme

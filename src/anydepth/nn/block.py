@@ -1,25 +1,30 @@
 """ContinuousBlock: a unit made continuous in depth."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite, prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.depth.bases import Basis
-from anydepth.depth.grids import Grid, GridLike, unit_grid
-from anydepth.depth.schemes import Scheme, fixed_scheme
+from anydepth.depth.grids import Grid, GridLike
+from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
-from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
+from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError, choices
+from anydepth.nn.adaptive import Adaptive, AdaptiveField, Stats
+from anydepth.nn.call import aliases_of
 from anydepth.nn.choose import Choice, choose
 from anydepth.nn.field import BlockField
 from anydepth.nn.functions import Move, WeightFunction
-from anydepth.nn.integrate import integrate, states
+from anydepth.nn.gradient import GRADIENTS, AdjointField, AdjointSolve, checkpointed
+from anydepth.nn.integrate import Wrap, fixed, last
 from anydepth.nn.plan import Plan, State
 from anydepth.nn.retired import watch_retired
 from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of
+from anydepth.nn.solver import Solver, Tolerance, make_solver
 
 
 class ContinuousBlock(nn.Module):
@@ -29,8 +34,10 @@ class ContinuousBlock(nn.Module):
         unit: makes a unit; called once for every basis function, so that the initial weights are
             independent samples of the unit's own initialisation at different depths.
         basis, size: the function of depth that every tensor of the unit is.
-        scheme: a fixed-step scheme.
+        scheme: a Runge-Kutta scheme, with fixed steps or adaptive.
         steps: a number of equal steps, or increasing times from 0 to 1; by default as many as `size`.
+            For fixed schemes only.
+        rtol, atol, max_steps: tolerances and cap of adaptive schemes, by default 1e-4, 1e-6 and 10,000.
         scale: factor on the unit, fixed for good. Euler with size = steps = scale is a ResNet.
         time: pass t to the unit as its first argument.
         weights: instead of basis and size, a function per tensor: {"*.bias": ("linear", 4), "*": ("constant", 8)};
@@ -38,7 +45,10 @@ class ContinuousBlock(nn.Module):
         state, positive: buffers of the unit that are state besides running statistics; positive ones are
             kept in the logarithm.
         init: "independent" draws, or "shared": one draw for all depths.
+        gradient: "backprop"; "checkpoint", exact with the memory of one segment of `segment` steps; or
+            "adjoint", approximate with the memory of one evaluation.
         check_finite: refuse a non-finite input (one pass over x).
+        name: what errors call the block.
     """
 
     def __init__(
@@ -49,16 +59,22 @@ class ContinuousBlock(nn.Module):
         *,
         scheme: str = "rk4",
         steps: GridLike | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_steps: int | None = None,
         scale: float | Fraction = 1,
         time: bool = False,
         weights: Mapping[str, Choice] | None = None,
         state: Iterable[str] = (),
         positive: Iterable[str] = (),
         init: str = "independent",
+        gradient: str = "backprop",
+        segment: int = 1,
         check_finite: bool = True,
+        name: str = "",
     ):
         super().__init__()
-        self.time, self.check_finite, self.nfe = time, check_finite, 0
+        self.time, self.check_finite, self.stats = time, check_finite, Stats()
         self.history: tuple = ()
         if not isinstance(scale, int | float | Fraction) or not isfinite(scale):
             raise ConfigError(f"scale must be a finite number, got {scale!r}")
@@ -70,9 +86,21 @@ class ContinuousBlock(nn.Module):
         functions = choose(self.roles.lifted, basis, size, weights)
         self.lifted = {name: Lifted(kind, functions[name]) for name, kind in self.roles.lifted.items()}
         largest = max((function.size for function in functions.values()), default=1)
-        self.set_solver(scheme, largest if steps is None else steps)
+        is_fixed = not SCHEMES[scheme].is_adaptive
+        self._set(
+            make_solver(
+                scheme=scheme,
+                steps=largest if steps is None and is_fixed else steps,
+                rtol=rtol,
+                atol=atol,
+                max_steps=max_steps,
+            )
+        )
+        self.set_gradient(gradient, segment)
         rest = make_units(unit, largest - 1, init) if init == "independent" else [first] * (largest - 1)
         self.unit = lift([first, *rest], self.lifted)
+        self.aliases = aliases_of(self.unit)
+        self.label = f"block {name!r}" if name else f"the block of {type(self.unit).__name__}"
         for function in {id(f): f for f in functions.values() if isinstance(f, nn.Module)}.values():
             self.add_module(f"function{len(self._modules)}", function)
 
@@ -80,15 +108,22 @@ class ContinuousBlock(nn.Module):
 
     @property
     def scheme(self) -> Scheme:
-        return self._scheme
+        return self.solver.scheme
 
     @property
-    def grid(self) -> Grid:
-        return self._grid
+    def grid(self) -> Grid | None:
+        """The grid of a fixed scheme; an adaptive one has none."""
+        return self.solver.grid
 
     @property
-    def steps(self) -> int:
-        return self._grid.steps
+    def steps(self) -> int | None:
+        """The number of steps of a fixed scheme; an adaptive one has none."""
+        return self.solver.steps
+
+    @property
+    def nfe(self) -> int:
+        """Evaluations of the unit in the last forward pass."""
+        return self.stats.evaluations
 
     @property
     def size(self) -> int:
@@ -118,46 +153,120 @@ class ContinuousBlock(nn.Module):
 
     def extra_repr(self) -> str:
         kinds = ", ".join(sorted({str(function) for function in self.functions.values()}))
-        return f"{kinds}, scheme={self.scheme.name}, steps={self.steps}, scale={float(self.scale):g}"
+        mode = "" if self.gradient == "backprop" else f", gradient={self.gradient}"
+        return f"{kinds}, {self.solver}, scale={float(self.scale):g}{mode}"
 
     # Running it
 
-    def set_solver(self, scheme: str | None = None, steps: GridLike | None = None) -> None:
-        """Run the same weights as another discrete network."""
-        chosen = self._scheme if scheme is None else fixed_scheme(scheme)
-        grid = self._grid if steps is None else unit_grid(steps)
-        self._scheme, self._grid = chosen, grid
-        self._plan = Plan(grid, chosen, self.scale)
+    def set_solver(self, **settings: Any) -> None:
+        """Run the same weights as another discrete network: scheme, steps, rtol, atol, max_steps."""
+        self._set(self.solver.changed(**settings))
+
+    def _set(self, solver: Solver) -> None:
+        self.solver = solver
+        self.plan = None if solver.grid is None else Plan(solver.grid, solver.scheme, self.scale)
+
+    def set_gradient(self, mode: str, segment: int = 1) -> None:
+        """How gradients are found: backprop, checkpoint (every `segment` steps), or adjoint."""
+        if mode not in GRADIENTS:
+            raise ConfigError(f"unknown gradient mode {mode!r}; {choices(mode, GRADIENTS)}")
+        if not isinstance(segment, int) or segment < 1:
+            raise ConfigError(f"segment must be a whole number of steps, at least 1, got {segment!r}")
+        self.gradient, self.segment = mode, segment
 
     def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
-        parts = self._enter(x)
-        field = BlockField(self, self._plan, x, args, kwargs)
-        y = integrate(field, _wide(parts), self._plan)
+        y, field = _wide(self._enter(x)), BlockField(self, x, args, kwargs)
+        if self.gradient == "adjoint" and torch.is_grad_enabled():
+            y = self._by_adjoint(y, field)
+        else:
+            wrap = checkpointed if self.gradient == "checkpoint" and torch.is_grad_enabled() else None
+            y = self._solve(y, field, wrap)
         if self.training:
             field.commit()
-        self.nfe = self._plan.evaluations
         return _like(x, y)
+
+    def _solve(self, y: State, field: BlockField, wrap: Wrap | None = None) -> State:
+        """The state at depth 1."""
+        if self.plan is None:
+            return self._adaptive(field, y, (Fraction(0), Fraction(1)), wrap)[-1]
+        self.stats = Stats(self.plan.evaluations, len(self.plan.steps))
+        return last(fixed(field.steps(self.plan), self.plan.steps, y, wrap, self.segment if wrap else 1), y)
+
+    def _adaptive(
+        self,
+        field: AdaptiveField,
+        y: State,
+        times: Sequence[Fraction],
+        wrap: Wrap | None = None,
+        controlled: int | None = None,
+    ) -> list[State]:
+        tolerance = self.solver.tolerance or Tolerance()
+        solve = Adaptive(field, self.scheme, tolerance, self.label, wrap, controlled)
+        self.stats = solve.stats
+        return solve.states(y, times)
+
+    def _by_adjoint(self, y: State, field: BlockField) -> State:
+        """The state at depth 1, its gradient to be found by solving backward in time."""
+        names = [name for name, part in self.lifted.items() if part.kind is Kind.PARAMETER]
+        context, structure = tree_flatten((field.args, field.kwargs))
+        places = [i for i, value in enumerate(context) if isinstance(value, Tensor) and value.is_floating_point()]
+        inputs = (*y, *(field.stored[name] for name in names), *(context[i] for i in places))
+        mixed = torch.is_autocast_enabled(field.device.type), torch.get_autocast_dtype(field.device.type)
+
+        def solve_back(result: State, grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+            leaves = [tensor.detach().requires_grad_() for tensor in tensors[len(result) :]]
+            filled = list(context)
+            for i, leaf in zip(places, leaves[len(names) :], strict=True):
+                filled[i] = leaf
+            args, kwargs = tree_unflatten(filled, structure)
+            with torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
+                inner = BlockField(self, field.like, args, kwargs, dict(zip(names, leaves, strict=False)))
+                return self._backward(AdjointField(inner, leaves, len(result)), result, grads)
+
+        return AdjointSolve.apply(lambda: self._solve(y, field), solve_back, len(y), *inputs)  # pyright: ignore
+
+    def _backward(self, field: AdjointField, result: State, grads: State) -> Sequence[Tensor]:
+        """Gradients of the input and of the field's leaves, from those of the result."""
+        state = (*result, *grads, *(torch.zeros_like(leaf) for leaf in field.leaves))
+        if self.grid is None:
+            stats = self.stats
+            end = self._adaptive(field, state, (Fraction(1), Fraction(0)), controlled=2 * len(result))[-1]
+            self.stats = stats
+        else:
+            plan = Plan(self.grid.reversed(), self.scheme, self.scale)
+            end = last(fixed([field.stages(instants) for instants in plan.stages], plan.steps, state), state)
+        return end[len(result) :]
 
     def trajectory(
         self, x: Tensor | State, times: Iterable[TimeLike] | None = None, *args: Any, **kwargs: Any
     ) -> Tensor | State:
         """x at the given times (by default the grid's), stacked on a new leading axis.
 
-        At grid points these are the states of the forward pass; between them, a step of the same
-        scheme from the last grid point. No state is updated.
+        With a fixed scheme, the states of the forward pass at grid points; between them, a step of
+        the same scheme from the last grid point. No state is updated.
         """
-        parts = self._enter(x)
-        wanted = self.grid.times if times is None else tuple(exact(time) for time in times)
+        y = _wide(self._enter(x))
+        if times is None and self.grid is None:
+            raise ConfigError(f"scheme {self.scheme.name!r} has no grid of its own; give trajectory its times")
+        wanted = self.grid.times if times is None and self.grid else tuple(exact(time) for time in times or ())
         if not wanted or not all(0 <= time <= 1 for time in wanted):
             raise ConfigError("trajectory needs at least one time, all from 0 to 1")
-        field, y = BlockField(self, self._plan, x, args, kwargs), _wide(parts)
-        at = dict(zip(self.grid.times, (y, *states(field, y, self._plan)), strict=True))
-        for time in sorted(set(wanted) - at.keys()):
-            start = max(point for point in self.grid.times if point < time)
-            plan = Plan(Grid((start, time)), self.scheme, self.scale)
-            at[time] = integrate(BlockField(self, plan, x, args, kwargs), at[start], plan)
+        field = BlockField(self, x, args, kwargs)
+        at = self._along(y, field, sorted({Fraction(0), *wanted}))
         stacked = tuple(torch.stack(parts) for parts in zip(*(at[time] for time in wanted), strict=True))
         return _like(x, stacked)
+
+    def _along(self, y: State, field: BlockField, times: Sequence[Fraction]) -> dict[Fraction, State]:
+        """The state at increasing times that begin with 0."""
+        if self.plan is None or self.grid is None:
+            return dict(zip(times, self._adaptive(field, y, times) if len(times) > 1 else [y], strict=True))
+        after = fixed(field.steps(self.plan), self.plan.steps, y)
+        at = dict(zip(self.grid.times, (y, *after), strict=True))
+        for time in sorted(set(times) - at.keys()):
+            start = max(point for point in self.grid.times if point < time)
+            plan = Plan(Grid((start, time)), self.scheme, self.scale)
+            at[time] = last(fixed(field.steps(plan), plan.steps, at[start]), at[start])
+        return at
 
     def _enter(self, x: Tensor | State) -> State:
         """x as a tuple, once it is fit to be integrated."""

@@ -1,12 +1,16 @@
-"""The vector field of a block: its unit, evaluated with the weights of each instant of a plan."""
+"""The vector field of a block: its unit, evaluated with the weights of given instants."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
+from anydepth.depth.times import Instant
 from anydepth.errors import ShapeError, UnitError
+from anydepth.nn.call import UnitCall
+from anydepth.nn.functions import Reading
 from anydepth.nn.plan import Plan, State
 from anydepth.nn.roles import Kind
 
@@ -14,113 +18,206 @@ if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
 
 
+class Sample(NamedTuple):
+    """The state that one evaluation found, and what it left."""
+
+    instant: Instant
+    before: list[Tensor]
+    after: list[Tensor]
+
+
 class BlockField:
-    """R(x, theta(t_i)) for evaluation i of a plan; remembers the state that each evaluation left.
+    """R(x, theta(t)) for one forward pass of a block.
 
     Every evaluation gets its own copy of the state, so that the stages of a step do not see each
-    other's updates; `updates` then holds one sample per evaluation for the fit.
+    other's updates; the copies of accepted steps are the samples for the fit.
     """
 
-    def __init__(self, block: "ContinuousBlock", plan: Plan, x: Tensor | State, args: tuple, kwargs: dict[str, Any]):
-        self.block, self.plan, self.args, self.kwargs = block, plan, args, kwargs
+    def __init__(
+        self,
+        block: "ContinuousBlock",
+        x: Tensor | State,
+        args: tuple = (),
+        kwargs: Mapping[str, Any] | None = None,
+        stored: Mapping[str, Tensor] | None = None,
+    ):
+        self.block, self.args, self.kwargs, self.like = block, args, dict(kwargs or {}), _outline(x)
+        self.training = block.training
         self.is_tuple = isinstance(x, tuple)
         parts = x if isinstance(x, tuple) else (x,)
-        device = parts[0].device
-        self.unit_dtypes = None if torch.is_autocast_enabled(device.type) else tuple(part.dtype for part in parts)
-        with torch.autocast(device.type, enabled=False):
-            self.rows = self._rows()
+        self.device, self.dtype = parts[0].device, parts[0].dtype
+        autocast = torch.is_autocast_enabled(self.device.type)
+        self.unit_dtypes = None if autocast else tuple(part.dtype for part in parts)
+        self.stored = {name: block.stored(name) for name in block.lifted} | dict(stored or {})
         self.constants = self._constants()
         self.counters = {name: block.stored(name) for name in block.roles.counters}
-        self.updates: dict[str, list[Tensor]] = {name: [] for name in (*block.state_names, *self.counters)}
-        self.times = self._times(parts[0]) if block.time else None
+        self.names = (*block.lifted, *self.counters, *self.constants)
+        self.call = UnitCall(block.unit, self.names, block.aliases)
+        is_state = {*block.state_names, *self.counters} if self.training else set()
+        self.copied = [i for i, name in enumerate(self.names) if name in is_state]
+        self.accepted: list[Sample] = []
+        self.must_repeat = self.training and (block.grid is None or block.gradient == "adjoint")
 
-    def _rows(self) -> dict[str, list[Tensor]]:
-        """theta of every lifted tensor, for every evaluation; equal instants share one tensor."""
-        rows = {}
-        for name, part in self.block.lifted.items():
-            reading = self.plan.reading(part.function)
-            stored = self.block.stored(name)
-            if part.kind is not Kind.PARAMETER:
-                stored = stored.clone()
-            distinct = [part.kind.decode(row) for row in reading.rows(stored)]
-            rows[name] = [distinct[i] for i in reading.index]
-        return rows
+    @property
+    def scale(self) -> Fraction:
+        return self.block.scale
+
+    @property
+    def breakpoints(self) -> Sequence[Fraction]:
+        return sorted({b for part in self.block.lifted.values() for b in part.function.breakpoints})
 
     def _constants(self) -> dict[str, Tensor]:
         """Shared buffers: copies in training, so that a unit that changes one cannot harm the block."""
         constants = {name: self.block.stored(name) for name in self.block.roles.constants}
-        if self.block.training:
-            constants = {name: value.clone() for name, value in constants.items()}
-        return constants
+        return {name: value.clone() for name, value in constants.items()} if self.training else constants
 
-    def _times(self, x: Tensor) -> tuple[Tensor, ...]:
-        times = [float(instant.time) for instant in self.plan.instants]
-        return torch.tensor(times, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device).unbind()
+    def steps(self, plan: Plan) -> list["BlockStages"]:
+        """The stages of every step of a plan, their weights read in one go."""
+        rows = self._rows(plan.instants, {part.function: plan.reading(part.function) for part in self._parts()})
+        count = len(plan.stages[0])
+        return [
+            BlockStages(self, instants, rows[n * count : (n + 1) * count]) for n, instants in enumerate(plan.stages)
+        ]
 
-    def __call__(self, evaluation: int, y: State) -> State:
-        tensors = {name: rows[evaluation] for name, rows in self.rows.items()}
-        tensors |= self.counters | self.constants
-        if self.block.training:
-            tensors |= {name: tensors[name].clone() for name in self.updates}
-        out = self._call_unit(evaluation, y, tensors)
-        if self.block.training:
-            self._check_constants(tensors)
-            for name, samples in self.updates.items():
-                samples.append(tensors[name])
-        return self._checked(out, y)
+    def stages(self, instants: Sequence[Instant]) -> "BlockStages":
+        """The stages of one step."""
+        readings = {part.function: part.function.reading(instants) for part in self._parts()}
+        return BlockStages(self, instants, self._rows(instants, readings))
 
-    def _call_unit(self, evaluation: int, y: State, tensors: dict[str, Tensor]) -> Tensor | State:
-        inputs = y if self.unit_dtypes is None else tuple(p.to(d) for p, d in zip(y, self.unit_dtypes, strict=True))
-        state = inputs if self.is_tuple else inputs[0]
-        args = (state, *self.args) if self.times is None else (self.times[evaluation], state, *self.args)
+    def _parts(self) -> Sequence[Any]:
+        return list(self.block.lifted.values())
+
+    def _rows(self, instants: Sequence[Instant], readings: Mapping[Any, Reading]) -> list[list[Tensor]]:
+        """For every instant the unit's tensors, in the order of `names`; equal instants share tensors."""
+        columns = []
+        with torch.autocast(self.device.type, enabled=False):
+            for name, part in self.block.lifted.items():
+                reading, stored = readings[part.function], self.stored[name]
+                stored = stored if part.kind is Kind.PARAMETER else stored.clone()
+                distinct = [part.kind.decode(row) for row in reading.rows(stored)]
+                columns.append([distinct[i] for i in reading.index])
+        shared = [*self.counters.values(), *self.constants.values()]
+        return [[*(column[i] for column in columns), *shared] for i in range(len(instants))]
+
+    def commit(self) -> None:
+        """Fit the samples of accepted steps back onto the block's functions; counters advance once.
+
+        State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
+        """
+        instants = [sample.instant for sample in self.accepted]
+        with torch.no_grad():
+            for place, i in enumerate(self.copied):
+                samples = torch.stack([sample.after[place] for sample in self.accepted])
+                name = self.names[i]
+                if name in self.counters:
+                    self.counters[name].copy_(samples[-1])
+                    continue
+                part, stored = self.block.lifted[name], self.block.stored(name)
+                reading = self._fitting(instants, part.function)
+                untouched = (samples == torch.stack([sample.before[place] for sample in self.accepted])).all()
+                fitted = reading.fit(stored, part.kind.encode(samples.to(stored.dtype)))
+                stored.copy_(torch.where(untouched, stored, fitted))
+
+    def _fitting(self, instants: list[Instant], function: Any) -> Reading:
+        plan = self.block.plan
+        if plan is not None and len(instants) == plan.evaluations:
+            return plan.reading(function)
+        return function.reading(instants)
+
+
+class BlockStages:
+    """The stages of one step: each calls the unit with its own instant's tensors."""
+
+    def __init__(self, field: BlockField, instants: Sequence[Instant], rows: list[list[Tensor]]):
+        self.field, self.instants, self.rows = field, instants, rows
+        self.samples: dict[int, Sample] = {}
+
+    def __call__(self, stage: int, y: State) -> State:
+        field, tensors = self.field, self.rows[stage]
+        if field.copied:
+            tensors = list(tensors)
+            for i in field.copied:
+                tensors[i] = tensors[i].clone()
+        seed = _random_state(field.device) if field.must_repeat else None
         try:
-            return functional_call(self.block.unit, tensors, args, self.kwargs)
+            out, after = field.call(tensors, self._arguments(stage, y), field.kwargs)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            shapes = ", ".join(str(tuple(part.shape)) for part in y)
-            time = self.plan.instants[evaluation].time
-            cause = str(error).strip().split("\n")[0]
+            raise self._explained(error, stage, y) from error
+        if seed is not None:
+            field.must_repeat = False
+            self._check_repeatable(seed)
+        if field.training:
+            _check_constants(field, after)
+            self.samples.setdefault(stage, self._sample(stage, after))
+        return self._checked(out, y)
+
+    def accept(self) -> None:
+        """The step is taken: what its evaluations left of the state are samples."""
+        self.field.accepted += [self.samples[stage] for stage in sorted(self.samples)]
+
+    def _sample(self, stage: int, after: list[Tensor]) -> Sample:
+        copied, before = self.field.copied, self.rows[stage]
+        return Sample(self.instants[stage], [before[i] for i in copied], [after[i] for i in copied])
+
+    def _arguments(self, stage: int, y: State) -> tuple:
+        field = self.field
+        inputs = y if field.unit_dtypes is None else tuple(p.to(d) for p, d in zip(y, field.unit_dtypes, strict=True))
+        state = inputs if field.is_tuple else inputs[0]
+        if not field.block.time:
+            return (state, *field.args)
+        dtype = torch.promote_types(field.dtype, torch.float32)
+        return (torch.tensor(float(self.instants[stage].time), dtype=dtype, device=field.device), state, *field.args)
+
+    def _explained(self, error: Exception, stage: int, y: State) -> UnitError:
+        shapes = ", ".join(str(tuple(part.shape)) for part in y)
+        cause = str(error).strip().split("\n")[0]
+        return UnitError(
+            f"unit {type(self.field.block.unit).__name__} failed on x of shape {shapes} "
+            f"at t = {float(self.instants[stage].time):g}: {cause}; "
+            "check the shape of x and the arguments given to the block"
+        )
+
+    def _check_repeatable(self, seed: Tensor) -> None:
+        if not torch.equal(seed, _random_state(self.field.device)):
             raise UnitError(
-                f"unit {type(self.block.unit).__name__} failed on x of shape {shapes} at t = {time}: {cause}; "
-                "check the shape of x and the arguments given to the block"
-            ) from error
+                f"unit {type(self.field.block.unit).__name__} draws random numbers in training (dropout?), so its "
+                "field differs from call to call; adaptive schemes and the adjoint need a fixed scheme with "
+                "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
+            )
 
     def _checked(self, out: Tensor | State, y: State) -> State:
         """The unit's result as a tuple, refused when its structure or shapes differ from x."""
         parts = out if isinstance(out, tuple) else (out,)
-        ok = isinstance(out, tuple) == self.is_tuple and len(parts) == len(y)
-        if not ok or any(not isinstance(p, Tensor) or p.shape != q.shape for p, q in zip(parts, y, strict=True)):
-            got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
-            expected = ", ".join(str(tuple(q.shape)) for q in y)
-            raise ShapeError(
-                f"unit {type(self.block.unit).__name__} returned {got}, expected {expected}, the shape of x; "
-                "put layers that change the shape between blocks, for example in a Stitch"
+        ok = isinstance(out, tuple) == self.field.is_tuple and len(parts) == len(y)
+        if ok and all(isinstance(p, Tensor) and p.shape == q.shape for p, q in zip(parts, y, strict=True)):
+            return parts
+        got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
+        expected = ", ".join(str(tuple(q.shape)) for q in y)
+        raise ShapeError(
+            f"unit {type(self.field.block.unit).__name__} returned {got}, expected {expected}, the shape of x; "
+            "put layers that change the shape between blocks, for example in a Stitch"
+        )
+
+
+def _check_constants(field: BlockField, after: list[Tensor]) -> None:
+    first = len(field.names) - len(field.constants)
+    for (name, value), now in zip(field.constants.items(), after[first:], strict=True):
+        if now is not value or _written(value, field.block.stored(name)):
+            raise UnitError(
+                f"unit {type(field.block.unit).__name__} changed its buffer {name!r} in training, and it is not "
+                f"known as state; pass state=({name!r},), or positive=({name!r},) if it must stay positive"
             )
-        return parts
 
-    def _check_constants(self, tensors: dict[str, Tensor]) -> None:
-        for name, value in self.constants.items():
-            if tensors[name] is not value or _written(value, self.block.stored(name)):
-                raise UnitError(
-                    f"unit {type(self.block.unit).__name__} changed its buffer {name!r} in training, and it is not "
-                    f"known as state; pass state=({name!r},), or positive=({name!r},) if it must stay positive"
-                )
 
-    def commit(self) -> None:
-        """Fit the samples of state back onto the block's functions; counters advance once.
+def _random_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
-        State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
-        """
-        with torch.no_grad():
-            for name in self.block.state_names:
-                part, stored = self.block.lifted[name], self.block.stored(name)
-                samples = torch.stack(self.updates[name])
-                untouched = (samples == torch.stack(self.rows[name])).all()
-                fitted = self.plan.reading(part.function).fit(stored, part.kind.encode(samples.to(stored.dtype)))
-                stored.copy_(torch.where(untouched, stored, fitted))
-            for name, counter in self.counters.items():
-                counter.copy_(self.updates[name][-1])
+
+def _outline(x: Tensor | State) -> Tensor | State:
+    """Tensors with the structure, dtypes and device of x, and nothing in them."""
+    return tuple(part.new_empty(0) for part in x) if isinstance(x, tuple) else x.new_empty(0)
 
 
 def _written(copy: Tensor, original: Tensor) -> bool:

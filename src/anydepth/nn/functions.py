@@ -7,6 +7,7 @@ this protocol is another.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +28,11 @@ class WeightFunction(Protocol):
     @property
     def size(self) -> int:
         """Length of the leading axis of the stored tensor; as many samples initialise it."""
+        ...
+
+    @property
+    def breakpoints(self) -> Sequence[Fraction]:
+        """Times at which the function may jump or bend; adaptive steps land on them."""
         ...
 
     def from_samples(self, samples_KX: Tensor) -> Tensor:
@@ -89,6 +95,10 @@ class Expansion:
     @property
     def size(self) -> int:
         return self.basis.size
+
+    @property
+    def breakpoints(self) -> Sequence[Fraction]:
+        return self.basis.breakpoints
 
     def from_samples(self, samples_KX: Tensor) -> Tensor:
         vandermonde = self.basis.evaluate(self.basis.control_points)

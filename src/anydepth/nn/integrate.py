@@ -1,40 +1,55 @@
-"""Fixed-step Runge-Kutta integration of a tuple of tensors."""
+"""Runge-Kutta steps on a tuple of tensors, on a fixed grid."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
+from torch import Tensor
 
-from anydepth.nn.plan import Plan, State, Terms
+from anydepth.nn.plan import Stages, State, Step, Terms
 
-Field = Callable[[int, State], State]
-"""The derivative at evaluation number i of a plan."""
-
-
-def states(field: Field, y: State, plan: Plan) -> Iterator[State]:
-    """The state after every step of the plan."""
-    evaluation = 0
-    for step in plan.steps:
-        k: list[State] = []
-        for terms in step.stages:
-            k.append(field(evaluation, advance(y, terms, k)))
-            evaluation += 1
-        y = advance(y, step.result, k)
-        yield y
+Run = Callable[..., State]
+Wrap = Callable[[Run], Run]
+"""What a gradient mode does around a piece of the forward pass."""
 
 
-def integrate(field: Field, y: State, plan: Plan) -> State:
-    """The state at the end of the plan."""
-    for after in states(field, y, plan):
-        y = after
-    return y
-
-
-def advance(y: State, terms: Terms, k: Sequence[State]) -> State:
-    """y + sum of factor * k[j], component by component."""
+def advance(y: State, terms: Terms, slopes: Sequence[State]) -> State:
+    """y + sum of factor * slope, component by component."""
     if not terms:
         return y
     result = list(y)
     for j, factor in terms:
-        for c, slope in enumerate(k[j]):
+        for c, slope in enumerate(slopes[j]):
             result[c] = torch.add(result[c], slope, alpha=factor)
     return tuple(result)
+
+
+def rk_step(stages: Stages, y: State, step: Step, first: State | None = None) -> tuple[State, list[State]]:
+    """The state after a step, and its slopes; `first` is the first slope when it is known."""
+    slopes: list[State] = []
+    for i, terms in enumerate(step.stages):
+        slopes.append(first if i == 0 and first is not None else stages(i, advance(y, terms, slopes)))
+    return advance(y, step.result, slopes), slopes
+
+
+def fixed(
+    stages: Sequence[Stages], steps: Sequence[Step], y: State, wrap: Wrap | None = None, segment: int = 1
+) -> Iterator[State]:
+    """The state after every segment of so many steps."""
+    for start in range(0, len(steps), segment):
+        piece = list(zip(stages[start : start + segment], steps[start : start + segment], strict=True))
+
+        def run(*y: Tensor, piece: list[tuple[Stages, Step]] = piece) -> State:
+            for at, step in piece:
+                y, _ = rk_step(at, y, step)
+            return y
+
+        y = run(*y) if wrap is None else wrap(run)(*y)
+        for at, _ in piece:
+            at.accept()
+        yield y
+
+
+def last(states: Iterator[State], y: State) -> State:
+    for after in states:
+        y = after
+    return y

@@ -1,8 +1,9 @@
-"""A discrete network made ready: every evaluation of a scheme on a grid, with its coefficients."""
+"""A discrete network made ready: the evaluations of a scheme and the coefficients that combine them."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Protocol
 
 from torch import Tensor
 
@@ -12,23 +13,41 @@ from anydepth.depth.times import Instant
 from anydepth.nn.functions import Reading, WeightFunction
 
 Terms = tuple[tuple[int, float], ...]
+"""A combination of slopes: pairs of stage and factor."""
+
 State = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: how each stage's input and the result combine earlier stages (index, factor)."""
+    """One step: how each stage's input, the result and the error estimate combine the slopes."""
 
     stages: tuple[Terms, ...]
     result: Terms
+    error: Terms = ()
+
+
+class Stages(Protocol):
+    """The vector field at the stages of one step."""
+
+    def __call__(self, stage: int, y: State) -> State:
+        """The slope at a stage."""
+        ...
+
+    def accept(self) -> None:
+        """Told when the step is taken."""
+        ...
 
 
 class Plan:
-    """Evaluation instants and step coefficients for (grid, scheme, scale), and readings of weights there."""
+    """Instants and steps for (grid, scheme, scale), and readings of weight functions there."""
 
     def __init__(self, grid: Grid, scheme: Scheme, scale: Fraction):
-        self.instants: tuple[Instant, ...] = tuple(i for step in grid.stages(scheme) for i in step)
-        self.steps = tuple(_step(scheme, (b - a) * scale) for a, b in pairwise(grid.times))
+        self.stages = grid.stages(scheme)
+        self.instants: tuple[Instant, ...] = tuple(i for step in self.stages for i in step)
+        widths = [b - a for a, b in pairwise(grid.times)]
+        made = {width: make_step(scheme, width * scale) for width in set(widths)}
+        self.steps = tuple(made[width] for width in widths)
         self._readings: dict[WeightFunction, Reading] = {}
 
     @property
@@ -44,8 +63,11 @@ class Plan:
         return self
 
 
-def _step(scheme: Scheme, width: Fraction) -> Step:
-    return Step(tuple(_terms(row, width) for row in scheme.a), _terms(scheme.b, width))
+def make_step(scheme: Scheme, width: Fraction) -> Step:
+    """The coefficients of a step whose width (times the scale) is given."""
+    low = scheme.b_low or scheme.b
+    gap = tuple(high - other for high, other in zip(scheme.b, low, strict=True))
+    return Step(tuple(_terms(row, width) for row in scheme.a), _terms(scheme.b, width), _terms(gap, width))
 
 
 def _terms(row: tuple[Fraction, ...], width: Fraction) -> Terms:

@@ -16,18 +16,17 @@ class Form:
     """What a block is at one moment: its functions, solver and size."""
 
     weights: str
-    scheme: str
-    steps: int
+    solver: str
     parameters: int
     state: int
 
     @classmethod
     def of(cls, block: ContinuousBlock) -> "Form":
         weights = " + ".join(sorted({str(function) for function in block.functions.values()}))
-        return cls(weights or "none", block.scheme.name, block.steps, *block.counts())
+        return cls(weights or "none", str(block.solver), *block.counts())
 
     def __str__(self) -> str:
-        return f"{self.weights}, {self.scheme} x {self.steps}, {self.parameters:,} parameters"
+        return f"{self.weights}, {self.solver}, {self.parameters:,} parameters"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def refine(
     """
     blocks = blocks_of(model, where)
     plans = _planned(blocks, size, steps, lambda block: {n: f.refined() for n, f in block.functions.items()})
-    grids = {name: plans[name][1] or blocks[name].grid.refined() for name in blocks}
+    grids = {name: plans[name][1] or _finer(block) for name, block in blocks.items()}
     _check_method(method)
     optimizers = None if optimizer is None else as_optimizers(optimizer)
     replaced: Replaced = {}
@@ -84,13 +84,25 @@ def set_solver(
     model: Model,
     scheme: str | None = None,
     steps: GridLike | Mapping[str, GridLike] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int | None = None,
     where: Where = None,
 ) -> Model:
-    """Run the same weights with another scheme or number of steps, in place."""
+    """Run the same weights with another scheme, number of steps or tolerance, in place."""
     blocks = blocks_of(model, where)
     grids = _grids(steps, blocks)
+    limits = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+    chosen = {n: b.solver.changed(scheme=scheme, steps=grids[n], **limits) for n, b in blocks.items()}
     for name, block in blocks.items():
-        block.set_solver(scheme, grids[name])
+        block.set_solver(**chosen[name].describe())
+    return model
+
+
+def set_gradient(model: Model, mode: str, segment: int = 1, where: Where = None) -> Model:
+    """Find gradients by "backprop", "checkpoint" (every `segment` steps) or "adjoint", in place."""
+    for block in blocks_of(model, where).values():
+        block.set_gradient(mode, segment)
     return model
 
 
@@ -108,7 +120,7 @@ def _apply(
     moving = {n: f for n, f in functions.items() if f != block.lifted[n].function}
     errors = {n: relative_error(block, n, block.lifted[n].function.move(f, method)) for n, f in moving.items()}
     old = {name: block.stored(name) for name in moving}
-    block.set_solver(scheme, grid)
+    block.set_solver(scheme=scheme, steps=grid)
     for name, move in block.move(moving, method).items():
         if isinstance(old[name], nn.Parameter):
             replaced[old[name]] = (block.stored(name), move)  # pyright: ignore[reportArgumentType]
@@ -127,6 +139,11 @@ def _planned(
     """The functions and grid that every block is to have; everything is checked before any block changes."""
     sizes, grids = per_block(size, blocks), _grids(steps, blocks)
     return {n: (_functions(n, block, sizes[n], basis, default), grids[n]) for n, block in blocks.items()}
+
+
+def _finer(block: ContinuousBlock) -> Grid | None:
+    """Twice the steps, where there are steps."""
+    return None if block.grid is None else block.grid.refined()
 
 
 def _grids(steps: Any, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Grid | None]:

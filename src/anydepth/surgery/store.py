@@ -7,12 +7,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from anydepth import artifact
-from anydepth.depth.grids import unit_grid
-from anydepth.depth.schemes import fixed_scheme
 from anydepth.errors import AnydepthError, ModelFileError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import read_function
 from anydepth.nn.parts import build, recipe_of
+from anydepth.nn.solver import make_solver
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.change import Change
 
@@ -54,9 +53,9 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Modul
         _check_names(model, tensors)
         prepared = {name: _prepare(name, blocks[name], told) for name, told in described["blocks"].items()}
         _check_shapes(model, prepared, tensors)
-        for name, (functions, grid, scheme, history) in prepared.items():
+        for name, (functions, solver, history) in prepared.items():
             blocks[name].resize(functions)
-            blocks[name].set_solver(scheme, grid)
+            blocks[name].set_solver(**solver)
             blocks[name].history = history
         model.load_state_dict(tensors, assign=into is None)
     except ModelFileError:
@@ -70,8 +69,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Modul
 def _describe(block: ContinuousBlock) -> dict[str, Any]:
     return {
         "unit": type(block.unit).__name__,
-        "scheme": block.scheme.name,
-        "steps": block.grid.describe(),
+        "solver": block.solver.describe(),
         "scale": str(block.scale),
         "time": block.time,
         "weights": {name: function.describe() for name, function in block.functions.items()},
@@ -132,13 +130,8 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
         raise ModelFileError(
             f"block {name!r} has tensors {_names(functions)} in the file and {_names(block.functions)} in the model"
         )
-    scheme = fixed_scheme(told["scheme"]).name
-    return (
-        functions,
-        unit_grid(told["steps"]),
-        scheme,
-        tuple(Change.read(change) for change in told["history"]),
-    )
+    solver = make_solver(**told["solver"]).describe()
+    return functions, solver, tuple(Change.read(change) for change in told["history"])
 
 
 def _check_names(model: nn.Module, tensors: dict[str, Tensor]) -> None:

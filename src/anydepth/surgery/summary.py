@@ -32,23 +32,26 @@ class Summary:
         return sum(row.nfe for row in self.rows)
 
     def __str__(self) -> str:
-        head = ("block", "unit", "weights", "scheme", "steps", "scale", "NFE", "parameters", "state")
+        head = ("block", "unit", "weights", "solver", "scale", "NFE", "parameters", "state")
         body = [_cells(row) for row in self.rows]
         inside = sum(row.form.parameters for row in self.rows)
-        rest = ("(the rest)", "", "", "", "", "", "", f"{self.parameters - inside:,}", "")
-        total = ("total", "", "", "", "", "", str(self.nfe), f"{self.parameters:,}", "")
+        rest = ("(the rest)", "", "", "", "", "", f"{self.parameters - inside:,}", "")
+        total = ("total", "", "", "", "", str(self.nfe), f"{self.parameters:,}", "")
         return _table([head, *body, rest, total])
 
 
 def summary(model: nn.Module) -> Summary:
-    """Blocks with their weight functions, solvers, evaluations per pass and parameters."""
+    """Blocks with their weight functions, solvers, evaluations per pass and parameters.
+
+    With an adaptive scheme, the evaluations are those of the last pass.
+    """
     rows = tuple(
         Row(
             name or "(model)",
             type(block.unit).__name__,
             Form.of(block),
             float(block.scale),
-            block.steps * block.scheme.stages,
+            block.nfe if block.steps is None else block.steps * block.scheme.stages,
         )
         for name, block in blocks_of(model).items()
     )
@@ -58,7 +61,7 @@ def summary(model: nn.Module) -> Summary:
 def _cells(row: Row) -> tuple[str, ...]:
     form = row.form
     return (
-        *(row.name, row.unit, form.weights, form.scheme, str(form.steps), f"{row.scale:g}", str(row.nfe)),
+        *(row.name, row.unit, form.weights, form.solver, f"{row.scale:g}", str(row.nfe)),
         *(f"{form.parameters:,}", f"{form.state:,}"),
     )
 

@@ -1,0 +1,90 @@
+"""How a block is run: a scheme on a fixed grid, or an embedded pair that chooses its own steps."""
+
+from dataclasses import dataclass, replace
+from math import isfinite
+from numbers import Integral, Real
+from typing import Any
+
+from anydepth.depth.grids import Grid, GridLike, unit_grid
+from anydepth.depth.schemes import SCHEMES, Scheme
+from anydepth.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What an adaptive solver may get wrong per step, and how many steps it may try."""
+
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    max_steps: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value) or value < 0:
+                raise ConfigError(f"{name} must be a finite number of at least 0, got {value!r}")
+        if self.rtol == self.atol == 0:
+            raise ConfigError("rtol and atol are both 0, which no step can meet; make one of them positive")
+        steps = self.max_steps
+        if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
+            raise ConfigError(f"max_steps must be a whole number of at least 1, got {steps!r}")
+
+
+@dataclass(frozen=True)
+class Solver:
+    """A scheme with its grid, or with its tolerance; never both."""
+
+    scheme: Scheme
+    grid: Grid | None = None
+    tolerance: Tolerance | None = None
+
+    def changed(
+        self,
+        scheme: str | None = None,
+        steps: GridLike | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
+        max_steps: int | None = None,
+    ) -> "Solver":
+        """This solver with some settings replaced; settings that do not go together are refused."""
+        chosen = self.scheme if scheme is None else SCHEMES[scheme]
+        given = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+        given = {name: value for name, value in given.items() if value is not None}
+        if chosen.is_adaptive:
+            if steps is not None:
+                raise ConfigError(
+                    f"scheme {chosen.name!r} is adaptive and chooses its own steps; "
+                    "give rtol and atol instead of steps, or a fixed scheme such as 'rk4'"
+                )
+            return Solver(chosen, None, replace(self.tolerance or Tolerance(), **given))
+        if given:
+            raise ConfigError(
+                f"scheme {chosen.name!r} has fixed steps, got {', '.join(given)}; give steps, or an adaptive scheme"
+            )
+        grid = self.grid if steps is None else unit_grid(steps)
+        if grid is None:
+            raise ConfigError(f"scheme {chosen.name!r} needs a number of steps; give steps")
+        return Solver(chosen, grid)
+
+    @property
+    def steps(self) -> int | None:
+        """The number of steps, if that is fixed."""
+        return None if self.grid is None else self.grid.steps
+
+    def describe(self) -> dict[str, Any]:
+        """Keyword arguments for `changed` that give this solver."""
+        if self.grid is not None:
+            return {"scheme": self.scheme.name, "steps": self.grid.describe()}
+        tolerance = self.tolerance or Tolerance()
+        limits = {"rtol": tolerance.rtol, "atol": tolerance.atol, "max_steps": tolerance.max_steps}
+        return {"scheme": self.scheme.name, **limits}
+
+    def __str__(self) -> str:
+        if self.tolerance is not None:
+            return f"{self.scheme.name} rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}"
+        return f"{self.scheme.name} x {self.steps}"
+
+
+def make_solver(**settings: Any) -> Solver:
+    """A solver from scratch; the keyword arguments of `Solver.changed`."""
+    return Solver(SCHEMES[settings["scheme"]]).changed(**settings)
