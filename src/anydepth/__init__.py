@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
     from anydepth.nn import models, units
+    from anydepth.nn.adaptive import SolverError
     from anydepth.nn.block import ContinuousBlock
     from anydepth.nn.functions import Expansion, WeightFunction
+    from anydepth.nn.odeint import odeint
     from anydepth.nn.parts import MODELS, UNITS, build
     from anydepth.nn.stitch import Stitch
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
-    from anydepth.surgery.resize import compress, refine, set_solver
+    from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
 
@@ -28,6 +30,7 @@ _WHERE = {
     "Grid": "depth.grids",
     "MODELS": "nn.parts",
     "SCHEMES": "depth.schemes",
+    "SolverError": "nn.adaptive",
     "Stitch": "nn.stitch",
     "UNITS": "nn.parts",
     "WeightFunction": "nn.functions",
@@ -39,8 +42,10 @@ _WHERE = {
     "load": "surgery.store",
     "make_basis": "depth.bases",
     "models": "nn",
+    "odeint": "nn.odeint",
     "refine": "surgery.resize",
     "save": "surgery.store",
+    "set_gradient": "surgery.resize",
     "set_solver": "surgery.resize",
     "summary": "surgery.summary",
     "units": "nn",
@@ -55,6 +60,7 @@ __all__ = [
     "Grid",
     "MODELS",
     "SCHEMES",
+    "SolverError",
     "Stitch",
     "UNITS",
     "WeightFunction",
@@ -66,8 +72,10 @@ __all__ = [
     "load",
     "make_basis",
     "models",
+    "odeint",
     "refine",
     "save",
+    "set_gradient",
     "set_solver",
     "summary",
     "units",

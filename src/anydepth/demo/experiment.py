@@ -104,19 +104,18 @@ def _batches(count: int, size: int, seed: int, epoch: int) -> list[Tensor]:
 def measure(model: nn.Module, data: Split) -> dict[str, Any]:
     """Test accuracy as trained, with every solver, compressed, and without the block."""
     (block,) = ad.blocks_of(model).values()
-    half = block.size // 2
-    shortened = ad.compress(model, size=half, steps=block.steps // 2)
+    half, steps = block.size // 2, block.steps or 1
+    shortened = ad.compress(model, size=half, steps=steps // 2)
     return {
         "weights": f"{next(iter(block.functions.values()))}",
         "scheme": block.scheme.name,
-        "steps": block.steps,
+        "steps": steps,
         "parameters": sum(p.numel() for p in model.parameters()),
         "block_parameters": block.counts()[0],
         "accuracy": accuracy(model, data.test),
         "identity": accuracy(without_blocks(model), data.test),
         "solvers": {
-            scheme: {str(steps): accuracy(with_solver(model, scheme, steps), data.test) for steps in STEPS}
-            for scheme in SCHEMES
+            scheme: {str(n): accuracy(with_solver(model, scheme, n), data.test) for n in STEPS} for scheme in SCHEMES
         },
         "compressed": {
             str(size): {
@@ -126,7 +125,7 @@ def measure(model: nn.Module, data: Split) -> dict[str, Any]:
             }
             for size in range(1, block.size + 1)
         },
-        "half": {"size": half, "steps": block.steps // 2, "accuracy": accuracy(shortened, data.test)},
+        "half": {"size": half, "steps": steps // 2, "accuracy": accuracy(shortened, data.test)},
     }
 
 

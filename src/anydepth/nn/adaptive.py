@@ -16,7 +16,7 @@ from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
 from anydepth.nn.integrate import Wrap, advance, rk_step
-from anydepth.nn.plan import Stages, State, Step, make_step
+from anydepth.nn.plan import Stages, State, Step, make_step, scaled
 from anydepth.nn.solver import Tolerance
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
@@ -58,8 +58,11 @@ class Stats:
 class AdaptiveField(Protocol):
     """A vector field that can be read at any instant."""
 
-    breakpoints: Sequence[Fraction]
-    scale: Fraction
+    @property
+    def breakpoints(self) -> Sequence[Fraction]: ...
+
+    @property
+    def scale(self) -> Fraction: ...
 
     def stages(self, instants: Sequence[Instant]) -> Stages: ...
 
@@ -78,6 +81,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         self.stats = Stats()
+        self.unit_step = make_step(self.scheme, Fraction(1))
 
     def states(self, y: State, times: Sequence[Fraction]) -> list[State]:
         """The state at every one of the monotone times, which start with that of y."""
@@ -99,10 +103,9 @@ class Adaptive:
         self, y: State, t: Fraction, stop: Fraction, width: Fraction | None, first: State | None
     ) -> tuple[State, tuple[Fraction, State | None]]:
         """Step from t to exactly `stop`; also the width to try next, and the slope there if it is known."""
-        if first is None:
-            first = self._slope(y, t, stop)
+        slope = self._slope(y, t, stop) if first is None else first
         if width is None:
-            width = self._initial_width(y, t, stop, first)
+            width = self._initial_width(y, t, stop, slope)
         cause, growth = Cause.UNDERFLOW, GROW
         while t != stop:
             if self.stats.accepted + self.stats.rejected >= self.tolerance.max_steps:
@@ -110,20 +113,19 @@ class Adaptive:
             if width < SMALLEST * self.span:
                 raise SolverError(self.where, t, cause, self.stats)
             end = _landing(t, stop, width)
-            after, slope, error = self._attempt(y, first, t, end)
-            tried = abs(end - t)
-            if error <= 1:
-                self.stats.accepted += 1
-                y, first, t = after, slope, end
-                grown = tried * _exact(min(growth, self._factor(error)))
-                width = max(width, grown) if tried < width else grown
-                growth, cause = GROW, Cause.UNDERFLOW
-                if first is None and t != stop:
-                    first = self._slope(y, t, stop)
-            else:
+            tried, (after, first, error) = abs(end - t), self._attempt(y, slope, t, end)
+            if error > 1:
                 self.stats.rejected += 1
-                width, growth = tried * _exact(self._factor(error)), 1.0
+                width, growth = _exact(float(tried) * self._factor(error)), 1.0
                 cause = Cause.UNDERFLOW if isfinite(error) else Cause.NON_FINITE
+                continue
+            self.stats.accepted += 1
+            y, t = after, end
+            grown = _exact(float(tried) * min(growth, self._factor(error)))
+            width = max(width, grown) if tried < width else grown
+            growth, cause = GROW, Cause.UNDERFLOW
+            if t != stop:
+                slope = self._slope(y, t, stop) if first is None else first
         return y, (width, first)
 
     def _factor(self, error: float) -> float:
@@ -134,7 +136,7 @@ class Adaptive:
     def _attempt(self, y: State, first: State, t: Fraction, end: Fraction) -> tuple[State, State | None, float]:
         """The state after a trial step, the slope there if the scheme gives it, and the error (1 is the limit)."""
         (instants,) = Grid((t, end)).stages(self.scheme)
-        stages, step = self.field.stages(instants), make_step(self.scheme, (end - t) * self.field.scale)
+        stages, step = self.field.stages(instants), scaled(self.unit_step, float((end - t) * self.field.scale))
         run = _Trial(stages, step, self.scheme.is_fsal, len(y))
         parts = (run if self.wrap is None else self.wrap(run))(*y, *first)
         after, error, slope = parts[: len(y)], parts[len(y) : 2 * len(y)], parts[2 * len(y) :]

@@ -49,13 +49,13 @@ class AdjointStages:
     def __init__(self, field: AdjointField, instants: Sequence[Instant]):
         self.field, self.instants = field, instants
 
-    def __call__(self, stage: int, state: State) -> State:
+    def __call__(self, stage: int, y: State) -> State:
         width, leaves = self.field.width, self.field.leaves
         with torch.enable_grad():
-            y = tuple(part.detach().requires_grad_() for part in state[:width])
-            slope = self.field.field.stages((self.instants[stage],))(0, y)
-            inputs = (*y, *leaves)
-            weights = tuple(w.to(s.dtype) for w, s in zip(state[width : 2 * width], slope, strict=True))
+            at = tuple(part.detach().requires_grad_() for part in y[:width])
+            slope = self.field.field.stages((self.instants[stage],))(0, at)
+            inputs = (*at, *leaves)
+            weights = tuple(w.to(s.dtype) for w, s in zip(y[width : 2 * width], slope, strict=True))
             if not any(part.requires_grad for part in slope):
                 return (*slope, *(torch.zeros_like(part) for part in inputs))
             found = torch.autograd.grad(slope, inputs, weights, allow_unused=True)
@@ -78,7 +78,7 @@ class AdjointSolve(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved = ctx.saved_tensors
         found = ctx.solve_back(saved[: ctx.width], grads, saved[ctx.width :])
         return (None, None, None, *found)

@@ -1,0 +1,124 @@
+"""The solvers for a plain vector field f(t, y)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anydepth.depth.grids import Grid
+from anydepth.depth.schemes import SCHEMES
+from anydepth.depth.times import Instant, TimeLike, exact
+from anydepth.errors import ConfigError, ShapeError
+from anydepth.nn.adaptive import Adaptive
+from anydepth.nn.gradient import checkpointed
+from anydepth.nn.integrate import fixed, last
+from anydepth.nn.plan import Plan, State
+from anydepth.nn.solver import Tolerance
+
+VectorField = Callable[[Tensor, Any], Any]
+
+
+def odeint(
+    f: VectorField,
+    y0: Tensor | State,
+    t: Tensor | Sequence[TimeLike],
+    *,
+    method: str = "dopri54",
+    rtol: float = 1e-7,
+    atol: float = 1e-9,
+    steps: int = 1,
+    max_steps: int = 100_000,
+    breakpoints: Iterable[TimeLike] = (),
+    gradient: str = "backprop",
+) -> Tensor | State:
+    """The solution of dy/dt = f(t, y), y(t[0]) = y0, at every time of t, on a new leading axis.
+
+    Args:
+        f: the field; gets t as a scalar tensor, and y as it was given, a tensor or a tuple of tensors.
+        t: at least two times, increasing or decreasing.
+        method: a scheme. Adaptive ones land on every time of t and every breakpoint.
+        steps: how many equal steps a fixed scheme takes between two times of t.
+        breakpoints: times at which f jumps; at them f is read from the side of the step.
+        gradient: "backprop", or "checkpoint" to compute every step again in the backward pass.
+    """
+    scheme, times = SCHEMES[method], _times(t)
+    wrap = _wrap(gradient)
+    parts = y0 if isinstance(y0, tuple) else (y0,)
+    if not parts or not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
+        raise ShapeError("y0 must be a floating-point tensor or a tuple of them")
+    field = FunctionField(f, isinstance(y0, tuple), parts[0], tuple(exact(b) for b in breakpoints))
+    if scheme.is_adaptive:
+        tolerance = Tolerance(rtol, atol, max_steps)
+        found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(parts, times)
+    else:
+        found = [parts]
+        for start, end in pairwise(times):
+            plan = Plan(_interval(start, end, steps), scheme, field.scale)
+            stages = [field.stages(instants) for instants in plan.stages]
+            found.append(last(fixed(stages, plan.steps, found[-1], wrap), found[-1]))
+    stacked = tuple(torch.stack(column) for column in zip(*found, strict=True))
+    return stacked if isinstance(y0, tuple) else stacked[0]
+
+
+class FunctionField:
+    """A plain function as a field of the solvers."""
+
+    scale = Fraction(1)
+
+    def __init__(self, f: VectorField, is_tuple: bool, like: Tensor, breakpoints: Sequence[Fraction]):
+        self.f, self.is_tuple, self.like, self.breakpoints = f, is_tuple, like, breakpoints
+
+    def stages(self, instants: Sequence[Instant]) -> "FunctionStages":
+        return FunctionStages(self, instants)
+
+
+class FunctionStages:
+    """A function at the stages of one step."""
+
+    def __init__(self, field: FunctionField, instants: Sequence[Instant]):
+        self.field, self.instants = field, instants
+
+    def __call__(self, stage: int, y: State) -> State:
+        field = self.field
+        time = torch.tensor(self._time(stage), dtype=field.like.dtype, device=field.like.device)
+        slope = field.f(time, y if field.is_tuple else y[0])
+        parts = slope if isinstance(slope, tuple) else (slope,)
+        ok = isinstance(slope, tuple) == field.is_tuple and len(parts) == len(y)
+        if not ok or any(not isinstance(p, Tensor) or p.shape != q.shape for p, q in zip(parts, y, strict=True)):
+            got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
+            raise ShapeError(f"f returned {got}, expected {', '.join(str(tuple(q.shape)) for q in y)}, the shape of y0")
+        return parts
+
+    def _time(self, stage: int) -> float:
+        """The stage's time; on a breakpoint, the nearest number on the side that the step reads."""
+        time, side = self.instants[stage]
+        if time not in self.field.breakpoints:
+            return float(time)
+        dtype = self.field.like.dtype
+        towards = torch.tensor(float("inf") * side, dtype=dtype)
+        return float(torch.nextafter(torch.tensor(float(time), dtype=dtype), towards))
+
+    def accept(self) -> None:
+        """A plain function keeps nothing."""
+
+
+def _times(t: Tensor | Sequence[TimeLike]) -> tuple[Fraction, ...]:
+    listed = t.detach().double().tolist() if isinstance(t, Tensor) else list(t)
+    if not isinstance(listed, list) or len(listed) < 2:
+        raise ConfigError("t must hold at least two times")
+    return Grid(tuple(exact(time) for time in listed)).times
+
+
+def _interval(start: Fraction, end: Fraction, steps: int) -> Grid:
+    if not isinstance(steps, int) or steps < 1:
+        raise ConfigError(f"steps must be a whole number of at least 1, got {steps!r}")
+    return Grid((start, end)).refined(steps)
+
+
+def _wrap(gradient: str) -> Callable | None:
+    if gradient not in ("backprop", "checkpoint"):
+        raise ConfigError(f"gradient must be 'backprop' or 'checkpoint' for a plain field, got {gradient!r}")
+    return checkpointed if gradient == "checkpoint" and torch.is_grad_enabled() else None

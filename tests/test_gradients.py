@@ -1,0 +1,228 @@
+"""Gradient modes: exact where they claim it, and PyTorch's own tools on a block."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import anydepth as ad
+from anydepth.depth.bases import BASES
+from anydepth.errors import ConfigError
+from small_units import Dense, Smooth
+
+
+class Noisy(nn.Module):
+    """Batch norm and dropout in one unit."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.bn = nn.BatchNorm1d(width)
+        self.linear = nn.Linear(width, width)
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x, shift=0.0):
+        return self.drop(self.linear(self.bn(x).relu())) + shift
+
+
+def gradients(block, x, seed=5, **context):
+    """Gradients of the input and every parameter, and the buffers afterwards."""
+    torch.manual_seed(seed)
+    x = x.clone().requires_grad_()
+    block.zero_grad()
+    block(x, **context).square().sum().backward()
+    found = {"x": x.grad, **{name: p.grad.clone() for name, p in block.named_parameters()}}
+    return found, {name: b.clone() for name, b in block.named_buffers()}
+
+
+@pytest.mark.parametrize("segment", [1, 3, 100])
+@pytest.mark.parametrize("scheme", ["euler", "rk4"])
+@pytest.mark.parametrize("name", BASES.names())
+def test_checkpoint_equals_backprop_bit_for_bit_with_batch_norm_and_dropout(name, scheme, segment):
+    """The graph is the same, so even the order of sums is."""
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Noisy, name, 4, scheme=scheme, steps=7).double()
+    lean = copy.deepcopy(block)
+    lean.set_gradient("checkpoint", segment)
+    x = torch.randn(16, 4, dtype=torch.float64)
+    plain, buffers = gradients(block, x)
+    again, lean_buffers = gradients(lean, x)
+    assert all(torch.equal(plain[key], again[key]) for key in plain)
+    assert all(torch.equal(buffers[key], lean_buffers[key]) for key in buffers)
+    assert int(lean.unit.bn.num_batches_tracked) == 1
+
+
+@pytest.mark.parametrize("scheme", ["bosh32", "dopri54", "fehlberg21"])
+def test_checkpoint_equals_backprop_on_adaptive_steps(scheme):
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Dense, "linear", 3, scheme=scheme, rtol=1e-3, atol=1e-4).double()
+    lean = ad.set_gradient(copy.deepcopy(block), "checkpoint")
+    x = torch.randn(16, 4, dtype=torch.float64)
+    plain, again = gradients(block, x)[0], gradients(lean, x)[0]
+    assert all(torch.equal(plain[key], again[key]) for key in plain)
+
+
+def test_checkpoint_passes_gradients_to_context():
+    block = ad.ContinuousBlock(Noisy, "linear", 3, gradient="checkpoint")
+    shift = torch.zeros(4, requires_grad=True)
+    block(torch.randn(8, 4), shift=shift).sum().backward()
+    assert shift.grad.abs().sum() > 0
+
+
+def test_checkpoint_keeps_less():
+    """What autograd keeps alive for the backward pass, counted by saved-tensor hooks."""
+
+    def kept(mode):
+        block = ad.ContinuousBlock(lambda: Dense(32), "constant", 8, steps=16, gradient=mode)
+        sizes = []
+        x = torch.randn(256, 32, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
+            block(x)
+        return sum(sizes)
+
+    assert kept("checkpoint") < 0.2 * kept("backprop")
+
+
+def relative(found, exact):
+    gap = sum(float((found[key] - exact[key]).square().sum()) for key in exact)
+    return (gap / sum(float(value.square().sum()) for value in exact.values())) ** 0.5
+
+
+@pytest.mark.parametrize("name", BASES.names())
+def test_adjoint_converges_to_backprop_at_the_schemes_order(name):
+    """The error falls like the fourth power of the steps for RK4, from steps that resolve the basis."""
+    x = torch.randn(8, 3, dtype=torch.float64)
+    errors = []
+    for steps in (12, 24):
+        torch.manual_seed(0)
+        block = ad.ContinuousBlock(Smooth, name, 4, scheme="rk4", steps=steps).double()
+        exact = gradients(block, x)[0]
+        errors.append(relative(gradients(ad.set_gradient(block, "adjoint"), x)[0], exact))
+    assert errors[1] < errors[0] / 8 or errors[1] < 1e-12
+    assert errors[1] < 1e-3
+
+
+def test_adjoint_on_adaptive_steps_tuples_and_context():
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, state, gain):
+            a, b = state
+            return torch.tanh(self.linear(b)) * gain, -a
+
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Pair, "linear", 3, scheme="dopri54", rtol=1e-9, atol=1e-10).double()
+    found = {}
+    for mode in ("backprop", "adjoint"):
+        block.set_gradient(mode)
+        block.zero_grad()
+        gain = torch.full((3,), 0.7, dtype=torch.float64, requires_grad=True)
+        torch.manual_seed(1)
+        state = tuple(torch.randn(4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+        a, b = block(state, gain=gain)
+        (a.square().sum() + b.sin().sum()).backward()
+        found[mode] = [state[0].grad, state[1].grad, gain.grad, block.unit.linear.weight.grad.clone()]
+    for one, other in zip(*found.values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-7)
+
+
+def test_adjoint_leaves_state_as_backprop_does_and_frozen_parameters_alone():
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Dense, "linear", 3, steps=4)
+    other = ad.set_gradient(copy.deepcopy(block), "adjoint")
+    x = torch.randn(16, 4)
+    _, plain = gradients(block, x)
+    _, adjoint = gradients(other, x)
+    assert all(torch.equal(plain[key], adjoint[key]) for key in plain)
+    other.unit.bn.requires_grad_(False)
+    other.zero_grad()
+    other(x).sum().backward()
+    assert other.unit.bn.weight.grad is None
+    assert other.unit.linear.weight.grad is not None
+
+
+def test_adjoint_under_no_grad_and_second_derivatives_refused():
+    block = ad.ContinuousBlock(Smooth, gradient="adjoint")
+    with torch.no_grad():
+        block(torch.randn(2, 3))
+    x = torch.randn(2, 3, requires_grad=True)
+    (first,) = torch.autograd.grad(block(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad|twice"):
+        first.sum().backward()
+
+
+@pytest.mark.parametrize("mode", ["backprop", "checkpoint"])
+def test_gradient_of_gradient(mode):
+    block = ad.ContinuousBlock(Smooth, "linear", 3, steps=3, gradient=mode).double()
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradgradcheck(block, (x,))
+
+
+def test_unknown_modes():
+    with pytest.raises(ConfigError, match="did you mean 'checkpoint'"):
+        ad.ContinuousBlock(Smooth, gradient="checkpoints")
+    with pytest.raises(ConfigError, match="segment"):
+        ad.ContinuousBlock(Smooth, gradient="checkpoint", segment=0)
+
+
+# PyTorch's own tools
+
+
+def test_torch_func_grad_vmap_and_jacrev():
+    block = ad.ContinuousBlock(Smooth, "linear", 3, steps=3).double()
+    xs = torch.randn(5, 3, dtype=torch.float64)
+    parameters = dict(block.named_parameters())
+
+    def loss(parameters, x):
+        return torch.func.functional_call(block, parameters, (x[None],)).square().sum()
+
+    per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, xs)
+    total = torch.func.grad(lambda p: sum(loss(p, x) for x in xs))(parameters)
+    for key, value in total.items():
+        torch.testing.assert_close(per_sample[key].sum(0), value)
+    jacobian = torch.func.jacrev(lambda x: block(x[None])[0])(xs[0])
+    assert jacobian.shape == (3, 3)
+
+
+def test_autocast_keeps_the_state_in_float32():
+    block = ad.ContinuousBlock(lambda: ad.units.PreactConv(4), "linear", 3, steps=2)
+    x = torch.randn(2, 4, 6, 6)
+    exact = copy.deepcopy(block)(x)
+    for mode in ("backprop", "checkpoint", "adjoint"):
+        twin = ad.set_gradient(copy.deepcopy(block), mode)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = twin(x)
+        assert out.dtype == torch.float32
+        torch.testing.assert_close(out, exact, rtol=0.1, atol=0.1)
+        out.sum().backward()
+        assert all(p.grad.dtype == torch.float32 for p in twin.parameters())
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_compiled_block_equals_eager(mode):
+    torch._dynamo.reset()
+    block = ad.ContinuousBlock(Dense, "linear", 3, scheme="midpoint", steps=3).train(mode)
+    twin = copy.deepcopy(block)
+    compiled = torch.compile(twin, backend="aot_eager")
+    x = torch.randn(8, 4)
+    torch.testing.assert_close(compiled(x), block(x))
+    compiled(x).sum().backward()
+    block(x).sum().backward()
+    for (name, one), (_, other) in zip(twin.named_parameters(), block.named_parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, msg=name)
+    for (name, one), (_, other) in zip(twin.named_buffers(), block.named_buffers(), strict=True):
+        torch.testing.assert_close(one, other, msg=name)
+
+
+def test_compiled_unit_inside_a_block():
+    torch._dynamo.reset()
+    block = ad.ContinuousBlock(Smooth, "linear", 3, steps=3)
+    twin = copy.deepcopy(block)
+    twin.unit.compile(backend="aot_eager")
+    x = torch.randn(8, 3)
+    torch.testing.assert_close(twin(x), block(x))
+    ad.refine(twin)
+    ad.refine(block)
+    torch.testing.assert_close(twin(x), block(x))
