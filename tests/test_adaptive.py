@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ PROBLEMS = {
 def scipy_solution(name):
     f, y0, times, jumps = PROBLEMS[name]
     found, y = [y0.numpy()], y0.numpy()
-    for start, end in zip(times, times[1:], strict=False):
+    for start, end in pairwise(times):
         inside = [b for b in jumps if min(start, end) < b < max(start, end)]
         for a, b in zip([start, *inside], [*inside, end], strict=True):
             shift = 1e-15 if inside else 0.0
@@ -136,7 +137,7 @@ def solve(basis, size, scheme="dopri54", **limits):
 def test_adaptive_block_agrees_with_a_fine_fixed_one(basis, size, scheme):
     x = torch.randn(4, 3, dtype=torch.float64)
     block = solve(basis, size, scheme, rtol=1e-7, atol=1e-8)
-    fine = ad.set_solver(solve(basis, size), scheme="rk4", steps=96 if basis != "linear" else 96)
+    fine = ad.set_solver(solve(basis, size), scheme="rk4", steps=96)
     torch.testing.assert_close(block(x), fine(x), rtol=2e-5, atol=2e-5)
     assert block.stats.accepted > 0
     assert block.nfe == block.stats.evaluations > block.stats.accepted
@@ -195,15 +196,17 @@ def test_trajectory_of_an_adaptive_block():
 def test_state_is_fitted_from_accepted_steps_only(gradient):
     """Start far too wide, so that steps are rejected; every sample is a state on the accepted path."""
     torch.manual_seed(0)
-    block = ad.ContinuousBlock(Dense, "linear", 3, scheme="bosh32", rtol=1e-5, atol=1e-6, scale=4, gradient=gradient)
+    block = ad.ContinuousBlock(Dense, "linear", 3, scheme="bosh32", rtol=1e-3, atol=1e-4, scale=2, gradient=gradient)
     x = torch.randn(32, 4)
-    for _ in range(200):
+    rejected = 0
+    for _ in range(60):
         block(x).sum().backward()
-    assert block.stats.rejected > 0
+        rejected += block.stats.rejected
+    assert rejected > 0
     fine = ad.set_solver(block, scheme="rk4", steps=64)
     trained = fine(x)
     torch.testing.assert_close(fine.eval()(x), trained, rtol=0.05, atol=0.05)
-    assert int(block.unit.bn.num_batches_tracked) == 201
+    assert int(block.unit.bn.num_batches_tracked) == 61
 
 
 def test_switching_between_fixed_and_adaptive(tmp_path):

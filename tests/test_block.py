@@ -3,6 +3,7 @@
 import copy
 import io
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,7 +12,7 @@ from torch import nn
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
-from anydepth.errors import ConfigError
+from anydepth.errors import ConfigError, UnitError
 from small_units import Dense, Smooth, sizes_of
 
 
@@ -51,7 +52,10 @@ def test_deepcopy_pickle_and_torch_save():
         twin.unit.linear.weight.zero_()
     assert not torch.equal(block.eval()(x), twin.eval()(x))
     file = io.BytesIO()
-    torch.save(block.state_dict(), file)
+    torch.save(block, file)
+    file.seek(0)
+    again = torch.load(file, weights_only=False)
+    assert torch.equal(block.eval()(x), again.eval()(x))
 
 
 def test_double_half_and_device_moves():
@@ -257,3 +261,44 @@ def test_a_unit_without_tensors_and_printing():
 def test_adaptive_schemes_have_no_steps():
     with pytest.raises(ConfigError, match="adaptive"):
         ad.ContinuousBlock(Smooth, scheme="dopri54", steps=4)
+
+
+def test_a_memory_format_for_images_passes_lifted_kernels_by():
+    block = ad.ContinuousBlock(lambda: ad.units.PreactConv(4), "linear", 3, steps=2)
+    x = torch.randn(2, 4, 6, 6)
+    before = block.eval()(x)
+    moved = block.to(memory_format=torch.channels_last)
+    torch.testing.assert_close(moved(x.to(memory_format=torch.channels_last)), before)
+    assert moved.double().unit.conv1.weight.dtype == torch.float64
+
+
+def test_time_comes_in_the_precision_of_x():
+    class Clock(nn.Module):
+        def forward(self, t, x):
+            return torch.cat([x[:, 1:], t.expand(len(x), 1)], dim=1)
+
+    block = ad.ContinuousBlock(Clock, time=True)
+    assert block(torch.zeros(2, 3, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_loading_into_given_knots_does_not_lose_them():
+    block = ad.ContinuousBlock(Dense, ad.make_basis("linear", knots=[0, 0.1, 1]))
+    grown = ad.refine(copy.deepcopy(block))
+    assert str(grown.functions["linear.weight"].basis.knots) != "()"
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        block.load_state_dict(grown.state_dict())
+    with pytest.raises(ConfigError, match="no rule"):
+        ad.compress(grown, size=2)
+    assert ad.compress(grown, basis="linear", size=2).size == 2
+
+
+def test_a_unit_that_overwrites_its_input_is_refused():
+    block = ad.ContinuousBlock(lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 3)))
+    with pytest.raises(UnitError, match="in place"):
+        block(torch.randn(2, 3))
+
+
+def test_times_as_a_tensor_and_scale_as_a_numpy_number():
+    block = ad.ContinuousBlock(Smooth, steps=4, scale=np.float32(2))
+    x = torch.randn(2, 3)
+    assert torch.equal(block.trajectory(x, torch.tensor([0.0, 0.25, 1.0]))[2], block(x))

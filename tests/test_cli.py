@@ -72,6 +72,14 @@ def test_errors_are_one_line_with_their_exit_code(arguments, code, says, tmp_pat
 
 def test_debug_shows_the_traceback(tmp_path):
     (tmp_path / "file").write_text("")
-    done = command("--debug", "demo", "--out", str(tmp_path / "file" / "inside"))
-    assert done.returncode == 6
-    assert "Traceback" in done.stderr
+    out = str(tmp_path / "file" / "inside")
+    for words in (("--debug", "demo", "--out", out), ("demo", "--out", out, "--debug")):
+        done = command(*words)
+        assert done.returncode == 6
+        assert "Traceback" in done.stderr
+
+
+def test_no_arguments_show_the_help():
+    done = command()
+    assert done.returncode == 0
+    assert "Commands" in done.stdout

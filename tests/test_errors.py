@@ -14,6 +14,11 @@ class Widens(nn.Module):
         return torch.cat([x, x], dim=-1)
 
 
+class Rounds(nn.Module):
+    def forward(self, x):
+        return x.long()
+
+
 class Wraps(nn.Module):
     def forward(self, x):
         return (x,)
@@ -132,6 +137,12 @@ CASES = {
     "bad optimizer": (lambda: ad.refine(block(), optimizer=[3]), ConfigError, ["Optimizer", "int"]),
     "unknown model": (lambda: ad.build("imagenet"), ConfigError, ["'imagenet'", "image"]),
     "unknown setting": (lambda: ad.build("image", chanels=[3]), ConfigError, ["image", "chanels"]),
+    "image without size": (lambda: ad.build("image", image=[1]), ConfigError, ["channels, height, width"]),
+    "no pool": (lambda: ad.build("image", pool=0), ConfigError, ["pool", "above 0"]),
+    "no channels": (lambda: ad.build("image", channels=[]), ConfigError, ["channels"]),
+    "scale too large": (lambda: block(scale=10**400), ConfigError, ["scale", "finite"]),
+    "scale no number": (lambda: block(scale=True), ConfigError, ["scale", "True"]),
+    "unit of integers": (lambda: ad.ContinuousBlock(Rounds)(torch.ones(2, 3)), ShapeError, ["int64", "float32"]),
     "image too small": (lambda: ad.build("image", image=[1, 8, 8]), ConfigError, ["(1, 8, 8)"]),
     "stride": (lambda: ad.Stitch(3, 3, stride=3), ConfigError, ["1 or 2", "got 3"]),
     "trajectory outside": (

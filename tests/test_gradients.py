@@ -149,7 +149,7 @@ def test_adjoint_under_no_grad_and_second_derivatives_refused():
         block(torch.randn(2, 3))
     x = torch.randn(2, 3, requires_grad=True)
     (first,) = torch.autograd.grad(block(x).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable|does not require grad|twice"):
+    with pytest.raises(RuntimeError, match=r"once_differentiable|does not require grad|twice"):
         first.sum().backward()
 
 
@@ -200,6 +200,7 @@ def test_autocast_keeps_the_state_in_float32():
         assert all(p.grad.dtype == torch.float32 for p in twin.parameters())
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("mode", [True, False])
 def test_compiled_block_equals_eager(mode):
     torch._dynamo.reset()
@@ -216,6 +217,7 @@ def test_compiled_block_equals_eager(mode):
         torch.testing.assert_close(one, other, msg=name)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # from the compiler's look at the unit's weights
 def test_compiled_unit_inside_a_block():
     torch._dynamo.reset()
     block = ad.ContinuousBlock(Smooth, "linear", 3, steps=3)

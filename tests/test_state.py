@@ -1,14 +1,18 @@
 """State: running statistics as functions of depth."""
 
 import copy
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import anydepth as ad
+from anydepth.depth import transfer
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
+from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
 from small_units import Dense, sizes_of
 
@@ -210,15 +214,148 @@ def test_constant_buffers_are_shared_and_not_lifted():
         block(torch.randn(4, 3))
 
 
-def test_gradients_do_not_depend_on_the_fit_that_follows():
-    """The fit writes new state after the forward pass and before the backward pass."""
+def test_gradients_do_not_depend_on_passes_in_between():
+    """Rows never alias the block's buffers: a later training pass leaves an earlier graph intact."""
     x = torch.randn(16, 4, dtype=torch.float64)
     grads = []
-    for mode in (True, True):
+    for interrupted in (False, True):
         torch.manual_seed(0)
-        block = ad.ContinuousBlock(Dense, "linear", 3).double().train(mode)
-        block(x)
-        block.zero_grad()
-        block(x).square().sum().backward()
+        block = ad.ContinuousBlock(Dense, "constant", 3).double().eval()
+        out = block(x).square().sum()
+        if interrupted:
+            block.train()(x + 1)
+        out.backward()
         grads.append(block.unit.linear.weight.grad)
     assert torch.equal(*grads)
+
+
+class Alternating(nn.Module):
+    """Batch norm of inputs whose variance jumps by four orders of magnitude between depths."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(()))
+        self.bn = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.bn(self.gain * x)
+
+
+@pytest.mark.parametrize("name", ["linear", "legendre", "bspline"])
+def test_positive_state_stays_positive_where_plain_least_squares_does_not(name):
+    weights = {"gain": ("constant", 8), "bn.*": (name, 5)}
+    block = ad.ContinuousBlock(Alternating, weights=weights, scheme="midpoint", steps=8)
+    gains = torch.tensor([3.0, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03, 3.0])
+    with torch.no_grad():
+        block.unit.gain.copy_(gains)
+        block.unit.bn.weight.zero_()
+        block.unit.bn.bias.zero_()
+    for _ in range(100):
+        block(torch.randn(64, 4))
+    variances = [block.theta(t)["bn.running_var"] for t in torch.linspace(0, 1, 101).tolist()]
+    assert all((v > 0).all() and torch.isfinite(v).all() for v in variances)
+    assert torch.isfinite(block.eval()(torch.randn(8, 4))).all()
+    plain = transfer.fit(ad.BASES[name](5).evaluate(block.plan.instants)).from_samples @ np.repeat(
+        gains.numpy() ** 2, 2
+    )
+    assert (ad.BASES[name](5).evaluate([Instant(Fraction(i, 100)) for i in range(101)]) @ plain).min() < 0
+
+
+@pytest.mark.parametrize("name", ["linear", "legendre", "bspline"])
+def test_projected_variances_stay_positive_where_plain_projection_does_not(name):
+    block = ad.ContinuousBlock(Dense, "constant", 8)
+    variances = torch.tensor([9.0, 9.0, 1e-3, 1e-3, 1e-3, 1e-3, 9.0, 9.0])
+    block.unit.bn.running_var.copy_(variances.log()[:, None].expand(8, 4))
+    for size in range(4, 7):
+        small = ad.compress(block, basis=name, size=size)
+        values = torch.stack([small.theta(t)["bn.running_var"] for t in torch.linspace(0, 1, 101).tolist()])
+        assert (values > 0).all()
+        assert torch.isfinite(small.eval()(torch.randn(8, 4))).all()
+    basis = ad.BASES[name](6)
+    plain = transfer.project(ad.BASES["constant"](8), basis) @ variances.numpy()
+    assert (basis.evaluate([Instant(Fraction(i, 100)) for i in range(101)]) @ plain).min() < 0
+
+
+@pytest.mark.parametrize("scheme", ["euler", "midpoint", "rk4"])
+@pytest.mark.parametrize(("name", "size"), [("linear", 16), ("bspline", 12), ("legendre", 12), ("discontinuous", 12)])
+def test_noise_is_not_amplified_where_the_samples_do_not_look(name, size, scheme):
+    """Statistics of noise stay near the truth at every depth, and for every other solver."""
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(lambda: Dense(12), name, size, scheme=scheme, steps=size)
+    with torch.no_grad():
+        block.unit.linear.weight.zero_()
+        block.unit.linear.bias.zero_()
+    for _ in range(200):
+        block(torch.randn(64, 12))
+    for t in torch.linspace(0, 1, 41).tolist():
+        variance = block.theta(t)["bn.running_var"]
+        assert (variance > 0.2).all()
+        assert (variance < 5).all()
+
+
+def test_autocast_does_not_round_the_state():
+    class Slow(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bn = nn.BatchNorm1d(4, momentum=0.01)
+
+        def forward(self, x):
+            return 0 * self.bn(x)
+
+    block = ad.ContinuousBlock(Slow, "linear", 2, scheme="euler", steps=2)
+    for _ in range(1500):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            block(torch.randn(64, 4) * 5 + 20)
+    torch.testing.assert_close(block.theta(0)["bn.running_mean"], torch.full((4,), 20.0), rtol=0.02, atol=0)
+
+
+def test_half_precision_and_a_dead_channel():
+    class Dead(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bn = nn.BatchNorm1d(4, momentum=1.0)
+
+        def forward(self, x):
+            return self.bn(x * 0)
+
+    block = ad.ContinuousBlock(Dead, "linear", 3, steps=3).half()
+    block(torch.randn(16, 4).half())
+    assert torch.isfinite(block.unit.bn.running_var).all()
+    assert torch.isfinite(block.eval()(torch.randn(16, 4).half())).all()
+
+
+def test_eval_touches_nothing_even_when_a_layer_trains():
+    block = ad.ContinuousBlock(Dense, "constant", 1, steps=2).eval()
+    block.unit.bn.train()
+    before = buffers(block)
+    block(torch.randn(16, 4) + 5)
+    assert same(before, buffers(block))
+
+
+def test_a_buffer_that_appears_in_training_is_refused():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("memory", None)
+
+        def forward(self, x):
+            self.memory = x.detach().mean(0)
+            return x
+
+    block = ad.ContinuousBlock(Late)
+    with pytest.raises(UnitError, match="'memory'"):
+        block(torch.randn(4, 3))
+    assert block.unit.memory is None
+
+
+def test_constants_that_are_not_numbers_are_not_changes():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.tensor([float("nan"), 1.0]))
+
+        def forward(self, x):
+            return x
+
+    with torch.inference_mode():
+        ad.ContinuousBlock(Masked)(torch.ones(2, 2))

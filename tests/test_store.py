@@ -1,6 +1,7 @@
 """Saving and loading: what comes back, and what is refused."""
 
 import json
+from fractions import Fraction
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from torch import nn
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
-from anydepth.errors import ModelFileError, StorageError
+from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, StorageError
+from anydepth.surgery.store import _seal
 from small_units import Dense
 
 
@@ -67,6 +69,8 @@ def edit(key, value):
         path = folder / "model.json"
         described = json.loads(path.read_text())
         described[key] = value(described[key]) if callable(value) else value
+        if key != "seal":
+            described["seal"] = _seal(described)
         path.write_text(json.dumps(described))
 
     return damage
@@ -112,6 +116,9 @@ DAMAGE = {
         edit("blocks", lambda b: json.loads(json.dumps(b).replace('"linear", "size"', '"hat", "size"'))),
         "unknown basis",
     ),
+    "edited": (edit("seal", "0" * 64), "seal"),
+    "endless number": (block("solver", {"scheme": "rk4", "steps": ["0", "1e-300000000", "1"]}), "time"),
+    "other time": (block("time", True), "time True"),
     "wrong size": (
         edit("blocks", lambda b: json.loads(json.dumps(b).replace('"size": 3', '"size": 2'))),
         "shape",
@@ -150,3 +157,47 @@ def test_an_unwritable_place_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot make folder"):
         ad.save(sequential(), tmp_path / "file" / "inside")
+
+
+def test_another_unit_with_the_same_tensors_is_pointed_out(tmp_path):
+    class Other(Dense):
+        pass
+
+    ad.save(ad.ContinuousBlock(Dense, "linear", 3), tmp_path)
+    with pytest.warns(AnydepthWarning, match="saved with unit Dense"):
+        ad.load(tmp_path, into=ad.ContinuousBlock(Other, "linear", 3))
+
+
+def test_a_save_that_fails_leaves_the_old_one(tmp_path):
+    good = sequential()
+    ad.save(good, tmp_path)
+    bad = ad.build("image", channels=[4], image=[1, 8, 8], scale=Fraction(1, 3))
+    with pytest.raises(ConfigError, match="JSON"):
+        ad.save(bad, tmp_path)
+    ad.load(tmp_path, into=sequential())
+    with torch.no_grad():
+        good[1].unit.linear.weight[0, 0, 0] = float("nan")
+    ad.refine(good)
+    ad.save(good, tmp_path)
+    assert ad.load(tmp_path, into=sequential())[1].history[0].operation == "refine"
+
+
+def test_shared_tensors_and_shared_blocks_are_resized_on_loading(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(self.a(x).tanh())
+
+    def twice(size):
+        block = ad.ContinuousBlock(Tied, "constant", size)
+        return nn.Sequential(block, nn.Tanh(), block)
+
+    model, x = twice(4), torch.randn(2, 3)
+    ad.save(model, tmp_path)
+    again = ad.load(tmp_path, into=twice(2))
+    assert torch.equal(again(x), model(x))
+    assert again[0].unit.a.weight is again[2].unit.b.weight

@@ -66,6 +66,8 @@ def test_refine_defaults_to_the_nested_size_and_twice_the_steps():
     assert [(b.size, b.steps) for b in ad.blocks_of(model).values()] == [(5, 4), (9, 8)]
     ad.refine(model, size={"0": 9}, steps={"0": 6, "1": 8}, where=lambda name, _: True)
     assert [(b.size, b.steps) for b in ad.blocks_of(model).values()] == [(9, 6), (17, 8)]
+    ad.refine(model, size={"1": 33})
+    assert [(b.size, b.steps) for b in ad.blocks_of(model).values()] == [(9, 6), (33, 16)]
 
 
 def test_growing_to_a_size_that_is_not_nested_says_how_much_changed():
@@ -102,8 +104,12 @@ def test_the_reported_error_is_the_relative_l2_distance():
 
 @pytest.mark.parametrize("method", ["project", "interpolate"])
 def test_methods_differ_and_both_compress(method):
-    small = ad.compress(model_of("constant", 8), size=4, method=method)
+    model = model_of("constant", 8)
+    small = ad.compress(model, size=4, method=method)
     assert small[0].history[0].operation == f"compress ({method})"
+    old, new = model[0].unit.linear.weight, small[0].unit.linear.weight
+    expected = old.view(4, 2, 4, 4).mean(1) if method == "project" else old[1::2]
+    torch.testing.assert_close(new, expected)
 
 
 def test_set_solver_in_place_for_all_or_some():
@@ -255,3 +261,49 @@ def test_wide_model_has_13_million_parameters_and_compresses():
     assert small.blocks[0].size == 4
     expected = model.blocks[0].unit.skip.view(4, 2).mean(1)
     torch.testing.assert_close(small.blocks[0].unit.skip, expected)
+
+
+def test_a_parameter_shared_between_blocks_is_not_untied_in_silence():
+    one, other = ad.ContinuousBlock(Dense, "constant", 2), ad.ContinuousBlock(Dense, "constant", 2)
+    other.unit.linear.weight = one.unit.linear.weight
+    with pytest.raises(ConfigError, match="untie"):
+        ad.refine(nn.Sequential(one, other))
+    twice = nn.Sequential(one, one)
+    ad.refine(twice)
+    assert twice[0].size == twice[1].size == 4
+
+
+def test_two_optimisers_and_one_that_keeps_its_own_list():
+    model = model_of()
+    matrices = [p for p in model.parameters() if p.dim() > 2]
+    rest = [p for p in model.parameters() if p.dim() <= 2]
+    pair = [torch.optim.SGD(matrices, lr=0.1), torch.optim.Adam(rest)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ad.refine(model, optimizer=pair)
+    held = [id(p) for optimizer in pair for group in optimizer.param_groups for p in group["params"]]
+    assert sorted(held) == sorted(id(p) for p in model.parameters())
+
+    model = model_of()
+    lbfgs = torch.optim.LBFGS(model.parameters(), lr=0.1)
+    x = torch.randn(16, 4)
+
+    def closure():
+        lbfgs.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    lbfgs.step(closure)
+    with pytest.warns(AnydepthWarning, match="reset"):
+        ad.refine(model, optimizer=lbfgs)
+    before = model[0].unit.linear.weight.detach().clone()
+    lbfgs.step(closure)
+    assert not torch.equal(before, model[0].unit.linear.weight)
+
+
+def test_marks_on_parameters_survive():
+    model = model_of()
+    model[0].unit.linear.bias.no_decay = True
+    ad.refine(model)
+    assert model[0].unit.linear.bias.no_decay

@@ -13,6 +13,7 @@ from anydepth.depth.grids import uniform
 from anydepth.depth.schemes import SCHEMES, fixed_schemes
 from anydepth.depth.times import Instant, exact
 from anydepth.depth.transfer import (
+    RANK,
     design_rows,
     error_factor,
     fit,
@@ -133,7 +134,7 @@ def test_fit_is_the_minimum_norm_update(steps, size, name, seed):
     old, samples = rng.normal(size=size), rng.normal(size=len(design))
     from_samples, keep_old = fit(design)
     new = from_samples @ samples + (0 if keep_old is None else keep_old @ old)
-    update = np.linalg.lstsq(design, samples - design @ old, rcond=1e-5)[0]
+    update = np.linalg.lstsq(design, samples - design @ old, rcond=RANK)[0]
     np.testing.assert_allclose(new, old + update, atol=1e-7)
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anydepth.errors import ModelFileError, StorageError
+from anydepth.errors import ConfigError, ModelFileError, StorageError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,8 +41,18 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
 
 
+def json_bytes(value: Any) -> bytes:
+    """JSON text of plain values; anything else is refused before a file is touched."""
+    try:
+        return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"cannot be written as JSON: {error}; use plain finite numbers, text, lists and dicts"
+        ) from None
+
+
 def write_json(path: Path, value: Any) -> None:
-    write_bytes(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    write_bytes(path, json_bytes(value))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -69,7 +79,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def pack_tensors(tensors: "Mapping[str, Tensor]") -> bytes:
     from safetensors.torch import save
+    from torch import Tensor
 
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.is_meta:
+            kind = "a tensor without data" if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise ConfigError(f"cannot save {name!r}: it is {kind}, expected a tensor with data")
     return save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
 
 

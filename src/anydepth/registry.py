@@ -50,7 +50,7 @@ class Registry(Generic[T]):
         return sorted(self._parts)
 
     def _discover(self) -> None:
-        package, self._package = self._package, None
-        if package:
-            for module in iter_modules(import_module(package).__path__):
-                import_module(f"{package}.{module.name}")
+        if self._package:
+            for module in iter_modules(import_module(self._package).__path__):
+                import_module(f"{self._package}.{module.name}")
+            self._package = None

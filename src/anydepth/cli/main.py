@@ -46,9 +46,9 @@ for _command in ("demo", "list"):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; every error a user can cause is one line and its own exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        code = app(given, standalone_mode=False, prog_name="anydepth")
+        code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
     except AnydepthError as error:
         code = _fail(str(error), error.exit_code, given)
     except BadUsage as error:

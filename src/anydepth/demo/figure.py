@@ -1,13 +1,16 @@
 """The demonstration in one picture."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from anydepth import artifact
 
 COLOURS = {"continuous": "#0b6e99", "resnet": "#c2571a"}
 MARKS = {"euler": ("o", "-"), "midpoint": ("s", "--"), "rk4": ("^", "-."), "rk4_38": ("D", ":")}
 
 
-def draw(results: dict[str, Any], path: Path) -> Path:
+def draw(results: dict[str, Any], path: Path) -> None:
     """Accuracy over solvers on the left, over parameters on the right, for both nets."""
     import matplotlib
 
@@ -29,9 +32,10 @@ def draw(results: dict[str, Any], path: Path) -> Path:
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=8, loc="lower right", framealpha=0.9)
-    figure.savefig(path, dpi=130)
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=130)
     plt.close(figure)
-    return path
+    artifact.write_bytes(path, image.getvalue())
 
 
 def _solvers(axes: Any, name: str, model: dict[str, Any]) -> None:

@@ -1,14 +1,17 @@
 """Depth as exact rational time, and the side from which a discontinuity is read."""
 
+import re
 from enum import IntEnum
 from fractions import Fraction
 from math import isfinite
-from numbers import Rational
+from numbers import Rational, Real
 from typing import NamedTuple
 
 from anydepth.errors import ConfigError
 
 _SIMPLE = 10**6
+_WRITTEN = re.compile(r"-?\d{1,400}(/0*[1-9]\d{0,400}|\.\d{1,400})?")
+"""A fraction or a decimal, of bounded length and without an exponent that could expand without bound."""
 
 
 class Side(IntEnum):
@@ -34,16 +37,14 @@ def exact(value: TimeLike) -> Fraction:
     A float stands for the simplest fraction that rounds to it (1/3 for 0.333...), so that a
     time written as a float meets the knot it was meant to meet.
     """
-    if isinstance(value, float):
+    if isinstance(value, Real) and not isinstance(value, Rational):
+        value = float(value)
         if not isfinite(value):
             raise ConfigError(f"a time must be finite, got {value}")
         simple = Fraction(value).limit_denominator(_SIMPLE)
         return simple if float(simple) == value else Fraction(value)
     if isinstance(value, Rational) and not isinstance(value, bool):
         return Fraction(value)
-    if isinstance(value, str):
-        try:
-            return Fraction(value)
-        except (ValueError, ZeroDivisionError):
-            pass
+    if isinstance(value, str) and _WRITTEN.fullmatch(value):
+        return Fraction(value)
     raise ConfigError(f"a time must be a number or a fraction such as '1/3', got {value!r}")

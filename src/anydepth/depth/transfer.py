@@ -17,8 +17,11 @@ from anydepth.errors import ConfigError, choices
 NESTED = 1e-10
 """Relative change of a function below which one basis counts as contained in another."""
 
-RANK = 1e-5
-"""Singular values of a design matrix below this share of the largest count as zero in a fit."""
+RANK = 0.02
+"""Singular values of a design matrix below this share of the largest count as zero in a fit.
+
+A function that the samples hardly see keeps its old coefficient: fitting it would multiply the noise of
+the samples by the inverse of its singular value wherever they do not look."""
 
 
 def interpolate(old: Basis, new: Basis) -> np.ndarray:

@@ -1,8 +1,10 @@
 """ContinuousBlock: a unit made continuous in depth."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from math import isfinite, prod
+from numbers import Rational, Real
 from typing import Any
 
 import torch
@@ -76,9 +78,7 @@ class ContinuousBlock(nn.Module):
         super().__init__()
         self.time, self.check_finite, self.stats = time, check_finite, Stats()
         self.history: tuple = ()
-        if not isinstance(scale, int | float | Fraction) or not isfinite(scale):
-            raise ConfigError(f"scale must be a finite number, got {scale!r}")
-        self.scale = Fraction(scale)
+        self.scale = _finite_fraction(scale)
         first = make_units(unit, 1, init)[0]
         if any(isinstance(module, ContinuousBlock) for module in first.modules()):
             raise UnitError("a unit cannot contain a ContinuousBlock; put the blocks one after another")
@@ -238,7 +238,7 @@ class ContinuousBlock(nn.Module):
         return end[len(result) :]
 
     def trajectory(
-        self, x: Tensor | State, times: Iterable[TimeLike] | None = None, *args: Any, **kwargs: Any
+        self, x: Tensor | State, times: Tensor | Sequence[TimeLike] | None = None, *args: Any, **kwargs: Any
     ) -> Tensor | State:
         """x at the given times (by default the grid's), stacked on a new leading axis.
 
@@ -248,7 +248,8 @@ class ContinuousBlock(nn.Module):
         y = _wide(self._enter(x))
         if times is None and self.grid is None:
             raise ConfigError(f"scheme {self.scheme.name!r} has no grid of its own; give trajectory its times")
-        wanted = self.grid.times if times is None and self.grid else tuple(exact(time) for time in times or ())
+        listed = times.tolist() if isinstance(times, Tensor) else times
+        wanted = self.grid.times if listed is None and self.grid else tuple(exact(time) for time in listed or ())
         if not wanted or not all(0 <= time <= 1 for time in wanted):
             raise ConfigError("trajectory needs at least one time, all from 0 to 1")
         field = BlockField(self, x, args, kwargs)
@@ -311,14 +312,39 @@ class ContinuousBlock(nn.Module):
         """Resize first, so that weights of any size can be loaded."""
         incoming = {name: state_dict.get(f"{prefix}unit.{name}") for name in self.lifted}
         fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
-        self.resize({name: self.lifted[name].function.resized(len(value)) for name, value in fitting.items()})
+        with suppress(ConfigError):  # where the function has no such size, PyTorch reports the mismatch
+            self.resize({name: self.lifted[name].function.resized(len(value)) for name, value in fitting.items()})
         super()._load_from_state_dict(state_dict, prefix, *rest)  # pyright: ignore[reportArgumentType]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ContinuousBlock":
+        """Move or convert as any module; a memory format for images passes lifted tensors by.
+
+        They have one axis more than the unit's, so that a format by number of axes does not fit them.
+        """
+
+        def flat(tensor: Tensor) -> Tensor:
+            if tensor.dim() not in (4, 5):
+                return fn(tensor)
+            moved = fn(tensor.reshape(-1))
+            same = moved.dtype == tensor.dtype and moved.device == tensor.device and not moved.is_meta
+            return tensor if same and moved.data_ptr() == tensor.data_ptr() else moved.reshape(tensor.shape)
+
+        return super()._apply(flat, recurse)
 
     def counts(self) -> tuple[int, int]:
         """Numbers of trained values and of state values."""
         sizes = {name: prod(self.stored(name).shape) for name in self.lifted}
         state = sum(sizes[name] for name in self.state_names)
         return sum(sizes.values()) - state, state
+
+
+def _finite_fraction(scale: Any) -> Fraction:
+    try:
+        if isinstance(scale, Real) and not isinstance(scale, bool) and isfinite(scale):
+            return Fraction(scale) if isinstance(scale, Rational) else Fraction(float(scale))
+    except OverflowError:
+        pass
+    raise ConfigError(f"scale must be a finite number, got {scale!r:.40}")
 
 
 def _same_tail(a: Tensor, b: Tensor) -> bool:

@@ -49,11 +49,12 @@ class BlockField:
         autocast = torch.is_autocast_enabled(self.device.type)
         self.unit_dtypes = None if autocast else tuple(part.dtype for part in parts)
         self.stored = {name: block.stored(name) for name in block.lifted} | dict(stored or {})
-        self.constants = self._constants()
-        self.counters = {name: block.stored(name) for name in block.roles.counters}
+        self.constants = {name: block.stored(name).clone() for name in block.roles.constants}
+        self.counters = {name: block.stored(name).clone() for name in block.roles.counters}
         self.names = (*block.lifted, *self.counters, *self.constants)
         self.call = UnitCall(block.unit, self.names, block.aliases)
-        is_state = {*block.state_names, *self.counters} if self.training else set()
+        updates = any(module.training for module in block.unit.modules())
+        is_state = {*block.state_names, *self.counters} if updates else set()
         self.copied = [i for i, name in enumerate(self.names) if name in is_state]
         self.accepted: list[Sample] = []
         self.must_repeat = self.training and (block.grid is None or block.gradient == "adjoint")
@@ -65,11 +66,6 @@ class BlockField:
     @property
     def breakpoints(self) -> Sequence[Fraction]:
         return sorted({b for part in self.block.lifted.values() for b in part.function.breakpoints})
-
-    def _constants(self) -> dict[str, Tensor]:
-        """Shared buffers: copies in training, so that a unit that changes one cannot harm the block."""
-        constants = {name: self.block.stored(name) for name in self.block.roles.constants}
-        return {name: value.clone() for name, value in constants.items()} if self.training else constants
 
     def steps(self, plan: Plan) -> list["BlockStages"]:
         """The stages of every step of a plan, their weights read in one go."""
@@ -104,19 +100,40 @@ class BlockField:
 
         State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
         """
+        self._check_new_buffers()
         instants = [sample.instant for sample in self.accepted]
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             for place, i in enumerate(self.copied):
-                samples = torch.stack([sample.after[place] for sample in self.accepted])
-                name = self.names[i]
+                before = torch.stack([sample.before[place] for sample in self.accepted])
+                after = torch.stack([sample.after[place] for sample in self.accepted])
+                name, stored = self.names[i], self.block.stored(self.names[i])
                 if name in self.counters:
-                    self.counters[name].copy_(samples[-1])
-                    continue
-                part, stored = self.block.lifted[name], self.block.stored(name)
-                reading = self._fitting(instants, part.function)
-                untouched = (samples == torch.stack([sample.before[place] for sample in self.accepted])).all()
-                fitted = reading.fit(stored, part.kind.encode(samples.to(stored.dtype)))
-                stored.copy_(torch.where(untouched, stored, fitted))
+                    stored.copy_(after[-1])
+                else:
+                    fitted = self._fitted(name, instants, after.to(stored.dtype))
+                    stored.copy_(torch.where((before == after).all(), stored, fitted))
+
+    def _fitted(self, name: str, instants: list[Instant], samples: Tensor) -> Tensor:
+        """What to store for the state `name` after these samples; worked out in at least float32."""
+        part, stored = self.block.lifted[name], self.block.stored(name)
+        wide = torch.promote_types(stored.dtype, torch.float32)
+        return self._fitting(instants, part.function).fit(stored.to(wide), part.kind.encode(samples.to(wide)))
+
+    def _check_new_buffers(self) -> None:
+        """A buffer that was None and is set in training is state that nobody declared."""
+        unit = self.block.unit
+        for name, _ in unit.named_buffers():
+            if not any(name in names for names in self.block.aliases.values()):
+                path, _, key = name.rpartition(".")
+                unit.get_submodule(path)._buffers[key] = None
+                raise self._undeclared(name)
+
+    def _undeclared(self, name: str) -> UnitError:
+        return UnitError(
+            f"unit {type(self.block.unit).__name__} changed its buffer {name!r} in training, and it is not known as "
+            f"state; give it a value at construction and pass state=({name!r},), "
+            f"or positive=({name!r},) if it must stay positive"
+        )
 
     def _fitting(self, instants: list[Instant], function: Any) -> Reading:
         plan = self.block.plan
@@ -139,12 +156,18 @@ class BlockStages:
             for i in field.copied:
                 tensors[i] = tensors[i].clone()
         seed = _random_state(field.device) if field.must_repeat else None
+        versions = _versions(y)
         try:
             out, after = field.call(tensors, self._arguments(stage, y), field.kwargs)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise self._explained(error, stage, y) from error
+        if versions != _versions(y):
+            raise UnitError(
+                f"unit {type(field.block.unit).__name__} changes its input in place, which the solver still needs; "
+                "make its first layers out of place, for example ReLU(inplace=False)"
+            )
         if seed is not None:
             field.must_repeat = False
             self._check_repeatable(seed)
@@ -167,7 +190,7 @@ class BlockStages:
         state = inputs if field.is_tuple else inputs[0]
         if not field.block.time:
             return (state, *field.args)
-        dtype = torch.promote_types(field.dtype, torch.float32)
+        dtype = field.dtype if field.unit_dtypes else torch.promote_types(field.dtype, torch.float32)
         return (torch.tensor(float(self.instants[stage].time), dtype=dtype, device=field.device), state, *field.args)
 
     def _explained(self, error: Exception, stage: int, y: State) -> UnitError:
@@ -191,10 +214,10 @@ class BlockStages:
         """The unit's result as a tuple, refused when its structure or shapes differ from x."""
         parts = out if isinstance(out, tuple) else (out,)
         ok = isinstance(out, tuple) == self.field.is_tuple and len(parts) == len(y)
-        if ok and all(isinstance(p, Tensor) and p.shape == q.shape for p, q in zip(parts, y, strict=True)):
+        if ok and all(map(_fits, parts, y)):
             return parts
-        got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
-        expected = ", ".join(str(tuple(q.shape)) for q in y)
+        got = ", ".join(f"{p.dtype} {tuple(p.shape)}" if isinstance(p, Tensor) else type(p).__name__ for p in parts)
+        expected = ", ".join(f"{q.dtype} {tuple(q.shape)}" for q in y)
         raise ShapeError(
             f"unit {type(self.field.block.unit).__name__} returned {got}, expected {expected}, the shape of x; "
             "put layers that change the shape between blocks, for example in a Stitch"
@@ -205,14 +228,22 @@ def _check_constants(field: BlockField, after: list[Tensor]) -> None:
     first = len(field.names) - len(field.constants)
     for (name, value), now in zip(field.constants.items(), after[first:], strict=True):
         if now is not value or _written(value, field.block.stored(name)):
-            raise UnitError(
-                f"unit {type(field.block.unit).__name__} changed its buffer {name!r} in training, and it is not "
-                f"known as state; pass state=({name!r},), or positive=({name!r},) if it must stay positive"
-            )
+            raise field._undeclared(name)
 
 
 def _random_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _fits(part: object, like: Tensor) -> bool:
+    return isinstance(part, Tensor) and part.shape == like.shape and part.is_floating_point()
+
+
+def _versions(y: State) -> list[int]:
+    """How often each part has been written to; nothing under a compiler or in inference mode, which do not count."""
+    if torch.compiler.is_compiling():
+        return []
+    return [part._version for part in y if not part.is_inference()]
 
 
 def _outline(x: Tensor | State) -> Tensor | State:
@@ -222,4 +253,6 @@ def _outline(x: Tensor | State) -> Tensor | State:
 
 def _written(copy: Tensor, original: Tensor) -> bool:
     """Whether a fresh copy has been written to since."""
-    return not torch.equal(copy, original) if copy.is_inference() else copy._version > 0
+    if copy.is_inference():
+        return not torch.equal(copy.nan_to_num(), original.nan_to_num())
+    return copy._version > 0

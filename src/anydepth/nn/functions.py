@@ -118,7 +118,7 @@ class Expansion:
         return Expansion(self.basis.refined())
 
     def resized(self, size: int, basis: str | None = None) -> "Expansion":
-        if basis is None or basis == self.basis.name:
+        if basis is None:
             return Expansion(self.basis.resized(size))
         return Expansion(read_basis({"basis": basis, "size": size}))
 
@@ -153,19 +153,24 @@ class ExpansionReading:
         return torch.tensordot(self._tensor("design", stored_KX), stored_KX, dims=1).unbind(0)
 
     def fit(self, stored_KX: Tensor, samples_SX: Tensor) -> Tensor:
-        fitted = torch.tensordot(self._tensor("samples", stored_KX), samples_SX, dims=1)
+        fitted = torch.tensordot(self._tensor("from_samples", stored_KX), samples_SX, dims=1)
         if self._fit.keep_old is None:
             return fitted
-        return fitted + torch.tensordot(self._tensor("keep", stored_KX), stored_KX, dims=1)
+        return fitted + torch.tensordot(self._tensor("keep_old", stored_KX), stored_KX, dims=1)
 
     def _tensor(self, which: str, like: Tensor) -> Tensor:
         """One of our matrices in the dtype and on the device of `like`."""
         key = (which, like.dtype, like.device)
+        if torch.compiler.is_compiling():
+            return torch.as_tensor(self._matrix(which)).to(like.device, like.dtype)
         if key not in self._tensors:
-            matrix = self.design_UK if which == "design" else self._fit[which == "keep"]
             with torch.inference_mode(False):
-                self._tensors[key] = torch.tensor(matrix, dtype=like.dtype, device=like.device)
+                self._tensors[key] = torch.tensor(self._matrix(which), dtype=like.dtype, device=like.device)
         return self._tensors[key]
+
+    def _matrix(self, which: str) -> np.ndarray:
+        matrices = {"design": self.design_UK} if which == "design" else self._fit._asdict()
+        return matrices[which]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
+from math import log
 
 import torch
 from torch import Tensor, nn
@@ -24,10 +25,16 @@ class Kind(Enum):
 
     def encode(self, value: Tensor) -> Tensor:
         """Value to stored form: positive state is kept in the logarithm."""
-        return value.clamp_min(FLOOR).log() if self is Kind.POSITIVE else value
+        if self is not Kind.POSITIVE:
+            return value
+        wide = value.to(torch.promote_types(value.dtype, torch.float32))
+        return wide.clamp(FLOOR, torch.finfo(wide.dtype).max).log().to(value.dtype)
 
     def decode(self, stored: Tensor) -> Tensor:
-        return stored.exp() if self is Kind.POSITIVE else stored
+        """Stored form to value, finite whatever is stored."""
+        if self is not Kind.POSITIVE:
+            return stored
+        return stored.clamp(max=0.99 * log(torch.finfo(stored.dtype).max)).exp()
 
 
 @dataclass(frozen=True)
@@ -127,6 +134,7 @@ def replace(unit: nn.Module, name: str, tensor: Tensor) -> None:
     old = tensors_of(unit)[name]
     is_parameter = isinstance(old, nn.Parameter)
     new = nn.Parameter(tensor, requires_grad=old.requires_grad) if is_parameter else tensor
+    vars(new).update(vars(old))
     for module in unit.modules():
         for table in (module._parameters, module._buffers):
             for key, value in table.items():

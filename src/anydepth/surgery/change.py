@@ -1,6 +1,7 @@
 """A record of what an operation did to a block."""
 
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 from torch import nn
@@ -24,6 +25,15 @@ class Form:
     def of(cls, block: ContinuousBlock) -> "Form":
         weights = " + ".join(sorted({str(function) for function in block.functions.values()}))
         return cls(weights or "none", str(block.solver), *block.counts())
+
+    @classmethod
+    def read(cls, described: dict[str, Any]) -> "Form":
+        return cls(
+            str(described["weights"]),
+            str(described["solver"]),
+            int(described["parameters"]),
+            int(described["state"]),
+        )
 
     def __str__(self) -> str:
         return f"{self.weights}, {self.solver}, {self.parameters:,} parameters"
@@ -51,12 +61,15 @@ class Change:
         return f"{self.operation}: {self.before} -> {self.after}{moved}"
 
     def describe(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON values; an error that is no number (of weights that are none) is null."""
+        finite = {name: error if isfinite(error) else None for name, error in self.errors.items()}
+        return asdict(self) | {"errors": finite}
 
     @classmethod
     def read(cls, described: dict[str, Any]) -> "Change":
-        forms = {key: Form(**described[key]) for key in ("before", "after")}
-        return cls(described["operation"], forms["before"], forms["after"], dict(described["errors"]))
+        before, after = (Form.read(described[key]) for key in ("before", "after"))
+        errors = {str(k): float("nan") if v is None else float(v) for k, v in described["errors"].items()}
+        return cls(str(described["operation"]), before, after, errors)
 
 
 def relative_error(block: ContinuousBlock, name: str, move: Move) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 from warnings import warn
 
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import LBFGS, SGD, Adam, AdamW, Optimizer
 
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.nn.functions import Move
@@ -36,7 +36,9 @@ def carry_over(optimizers: Sequence[Optimizer], replaced: Replaced) -> None:
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             seen |= {p for p in group["params"] if p in replaced}
-            group["params"] = [replaced[p][0] if p in replaced else p for p in group["params"]]
+            group["params"][:] = [replaced[p][0] if p in replaced else p for p in group["params"]]
+        if isinstance(optimizer, LBFGS):
+            optimizer._numel_cache = None  # it counts its values once
         _move_state(optimizer, replaced)
     forgotten = [p for p in replaced if p not in seen and p.requires_grad]
     if forgotten:

@@ -36,24 +36,24 @@ def refine(
 ) -> Model:
     """Grow the blocks of a model in place: by default to the next nested size, with twice the steps.
 
-    On a nested size the functions stay what they were. The optimisers given keep their groups, and
+    A mapping of sizes or steps by block name changes the blocks it names. On a nested size the
+    functions stay what they were. The optimisers given keep their groups, and
     their moments are carried over; without them, an optimiser that still steps the old parameters
     is pointed out by a warning.
     """
-    blocks = blocks_of(model, where)
+    named = {name for given in (size, steps) if isinstance(given, Mapping) for name in given}
+    blocks = _resizable(model, where)
     plans = _planned(blocks, size, steps, lambda block: {n: f.refined() for n, f in block.functions.items()})
-    grids = {name: plans[name][1] or _finer(block) for name, block in blocks.items()}
     _check_method(method)
     optimizers = None if optimizer is None else as_optimizers(optimizer)
     replaced: Replaced = {}
     for name, block in blocks.items():
-        change = _apply(block, "refine", plans[name][0], None, grids[name], method, replaced)
+        if named and name not in named:
+            continue
+        functions, grid = plans[name]
+        change = _apply(block, "refine", functions, None, grid or _finer(block), method, replaced)
         if change.largest_error > EXACT:
-            warn(
-                f"block {name!r} was grown to a size that is not nested: {change}",
-                AnydepthWarning,
-                stacklevel=2,
-            )
+            warn(f"block {name!r} was moved to a size that is not nested: {change}", AnydepthWarning, stacklevel=2)
     if optimizers is None:
         watch_retired(list(replaced))
     else:
@@ -72,7 +72,7 @@ def compress(
 ) -> Model:
     """A new model whose functions are moved to another basis or size, without data or retraining."""
     small = deepcopy(model)
-    blocks = blocks_of(small, where)
+    blocks = _resizable(small, where)
     _check_method(method)
     plans = _planned(blocks, size, steps, lambda block: block.functions, basis)
     for name, block in blocks.items():
@@ -104,6 +104,21 @@ def set_gradient(model: Model, mode: str, segment: int = 1, where: Where = None)
     for block in blocks_of(model, where).values():
         block.set_gradient(mode, segment)
     return model
+
+
+def _resizable(model: nn.Module, where: Where) -> dict[str, ContinuousBlock]:
+    """The chosen blocks, refused when one shares a parameter with another part of the model."""
+    blocks = blocks_of(model, where)
+    inside = {id(p): name for name, block in blocks.items() for p in block.parameters()}
+    for name, module in model.named_modules():
+        for key, parameter in module._parameters.items():
+            home = inside.get(id(parameter))
+            if home is not None and not any(part is module for part in blocks[home].modules()):
+                raise ConfigError(
+                    f"block {home!r} shares a parameter with {f'{name}.{key}'!r}, and resizing it would untie them; "
+                    "untie them first, or use one block twice"
+                )
+    return blocks
 
 
 def _apply(

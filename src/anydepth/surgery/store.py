@@ -3,11 +3,12 @@
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from torch import Tensor, nn
 
 from anydepth import artifact
-from anydepth.errors import AnydepthError, ModelFileError
+from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import read_function
 from anydepth.nn.parts import build, recipe_of
@@ -33,9 +34,15 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
         "tensors": {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()},
         "sha256": artifact.digest(content),
     }
+    sealed = artifact.json_bytes(description | {"seal": _seal(description)})
     artifact.write_bytes(folder / TENSORS, content)
-    artifact.write_json(folder / MODEL, description)
+    artifact.write_bytes(folder / MODEL, sealed)
     return folder
+
+
+def _seal(description: dict[str, Any]) -> str:
+    """A hash of the description itself, so that no edited or damaged one passes."""
+    return artifact.digest(artifact.json_bytes({k: v for k, v in description.items() if k != "seal"}))
 
 
 def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Module:
@@ -60,7 +67,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Modul
         model.load_state_dict(tensors, assign=into is None)
     except ModelFileError:
         raise
-    except (AnydepthError, KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+    except (AnydepthError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         cause = f"{type(error).__name__}: {error}" if not isinstance(error, AnydepthError) else str(error)
         raise ModelFileError(f"{folder / MODEL} does not describe this model: {cause}") from error
     return model
@@ -88,9 +95,11 @@ def _description(path: Path) -> dict[str, Any]:
         raise ModelFileError(
             f"{path} has format version {version!r}, expected {VERSION}; use the anydepth that wrote it"
         )
-    for key, kind in (("blocks", dict), ("tensors", dict), ("sha256", str)):
+    for key, kind in (("blocks", dict), ("tensors", dict), ("sha256", str), ("seal", str)):
         if not isinstance(described.get(key), kind):
             raise ModelFileError(f"{path} lacks {key!r}; the file is damaged, save the model again")
+    if described["seal"] != _seal(described):
+        raise ModelFileError(f"{path} does not match its own seal; it was damaged or edited, save the model again")
     return described
 
 
@@ -130,6 +139,12 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
         raise ModelFileError(
             f"block {name!r} has tensors {_names(functions)} in the file and {_names(block.functions)} in the model"
         )
+    if told["unit"] != type(block.unit).__name__:
+        warn(
+            f"block {name!r} was saved with unit {told['unit']} and is loaded into {type(block.unit).__name__}",
+            AnydepthWarning,
+            stacklevel=4,
+        )
     solver = make_solver(**told["solver"]).describe()
     return functions, solver, tuple(Change.read(change) for change in told["history"])
 
@@ -144,13 +159,14 @@ def _check_names(model: nn.Module, tensors: dict[str, Tensor]) -> None:
 
 
 def _check_shapes(model: nn.Module, prepared: dict[str, tuple], tensors: dict[str, Tensor]) -> None:
+    blocks = blocks_of(model)
     sizes = {
-        f"{block}.unit.{tensor}".lstrip("."): function.size
+        id(blocks[block].stored(tensor)): function.size
         for block, (functions, *_) in prepared.items()
         for tensor, function in functions.items()
     }
-    for name, mine in model.state_dict().items():
-        expected = (sizes[name], *mine.shape[1:]) if name in sizes else tuple(mine.shape)
+    for name, mine in model.state_dict(keep_vars=True).items():
+        expected = (sizes[id(mine)], *mine.shape[1:]) if id(mine) in sizes else tuple(mine.shape)
         if tuple(tensors[name].shape) != expected:
             raise ModelFileError(
                 f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {expected}; {_SAME}"

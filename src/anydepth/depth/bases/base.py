@@ -61,7 +61,12 @@ class Basis(ABC):
         raise ConfigError(f"basis {cls.name!r} has no non-uniform knots; use 'constant' or 'linear'")
 
     def resized(self, size: int) -> Self:
-        """The uniform basis of this family with another size."""
+        """The basis of this family with another size; one on given knots has no rule for that."""
+        if size != self.size and self != type(self)(self.size):
+            raise ConfigError(
+                f"basis {self.name!r} on given knots has size {self.size} and no rule for size {size}; "
+                f"name the basis too ({self.name!r}) to go to equal cells"
+            )
         return self if size == self.size else type(self)(size)
 
     def describe(self) -> dict:

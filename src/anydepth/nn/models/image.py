@@ -49,12 +49,7 @@ class ImageNetwork(nn.Module):
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         options = {"normalise": normalise, **(options or {})}
         make_unit = UNITS[unit]
-        shrink = 2 ** (len(channels) - 1) * pool
-        height, width = image[1] // shrink, image[2] // shrink
-        if not channels or height < 1 or width < 1:
-            raise ConfigError(
-                f"{len(channels)} blocks and a pool of {pool} leave nothing of an image of {tuple(image)}"
-            )
+        height, width = _pooled(channels, image, pool, classes)
         self.stem = nn.Sequential(conv3x3(image[0], channels[0]), norm(channels[0], normalise))
         self.stitches, self.blocks = nn.ModuleList(), nn.ModuleList()
         for i, after in enumerate(channels):
@@ -72,3 +67,17 @@ class ImageNetwork(nn.Module):
         for stitch, block in zip(self.stitches, self.blocks, strict=True):
             x = block(stitch(x))
         return self.classifier(self.pool(self.norm(x).relu()).flatten(1))
+
+
+def _pooled(channels: Sequence[int], image: Sequence[int], pool: int, classes: int) -> tuple[int, int]:
+    """Height and width of what the classifier sees; sizes that make no network are refused."""
+    sizes = {"channels": channels, "image": image, "pool": [pool], "classes": [classes]}
+    for name, values in sizes.items():
+        if not values or not all(isinstance(value, int) and value > 0 for value in values):
+            raise ConfigError(f"{name} must be whole numbers above 0, got {values}")
+    if len(image) != 3:
+        raise ConfigError(f"image must be (channels, height, width), got {tuple(image)}")
+    shrink = 2 ** (len(channels) - 1) * pool
+    if min(image[1:]) < shrink:
+        raise ConfigError(f"{len(channels)} blocks and a pool of {pool} leave nothing of an image of {tuple(image)}")
+    return image[1] // shrink, image[2] // shrink
