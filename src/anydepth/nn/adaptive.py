@@ -138,7 +138,7 @@ class Adaptive:
         (instants,) = Grid((t, end)).stages(self.scheme)
         stages, step = self.field.stages(instants), scaled(self.unit_step, float((end - t) * self.field.scale))
         run = _Trial(stages, step, self.scheme.is_fsal, len(y))
-        parts = (run if self.wrap is None else self.wrap(run))(*y, *first)
+        parts = (run if self.wrap is None else self.wrap(run, [stages]))(*y, *first)
         after, error, slope = parts[: len(y)], parts[len(y) : 2 * len(y)], parts[2 * len(y) :]
         self.stats.evaluations += self.scheme.stages - 1
         size = self._norm(error, y, after)
@@ -163,7 +163,7 @@ class Adaptive:
         def run(*y: Tensor) -> State:
             return stages(0, y)
 
-        slope = (run if self.wrap is None else self.wrap(run))(*y)
+        slope = (run if self.wrap is None else self.wrap(run, [stages]))(*y)
         stages.accept()
         self.stats.evaluations += 1
         if not all(bool(torch.isfinite(part).all()) for part in slope):

@@ -19,26 +19,31 @@ class UnitCall:
 
     def __init__(self, unit: nn.Module, names: Sequence[str], aliases: dict[str, list[str]]):
         self.unit, self.names = unit, names
-        self.slots = [[_slot(unit, alias) for alias in aliases[name]] for name in names]
+        self.own = [_slot(unit, name) for name in names]
+        pairs = [(i, _slot(unit, alias)) for i, name in enumerate(names) for alias in aliases[name][1:]]
+        self.others = [(i, table, key) for i, (table, key) in pairs]
 
-    def __call__(self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, Any]) -> tuple[Any, list[Tensor]]:
-        """The unit's result, and the tensors that are in their places afterwards."""
+    def __call__(
+        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, Any], watched: Sequence[int]
+    ) -> tuple[Any, list[Tensor]]:
+        """The unit's result, and the tensors that are in the watched places afterwards."""
         if torch.compiler.is_compiling():
-            table = dict(zip(self.names, tensors, strict=True))
-            out = functional_call(self.unit, table, args, kwargs)
-            return out, [table[name] for name in self.names]
-        own = [places[0][0][places[0][1]] for places in self.slots]
+            placed = dict(zip(self.names, tensors, strict=True))
+            out = functional_call(self.unit, placed, args, kwargs)
+            return out, [placed[self.names[i]] for i in watched]
+        own = [table[key] for table, key in self.own]
         try:
             self._place(tensors)
             out = self.unit(*args, **kwargs)
-            return out, [places[0][0][places[0][1]] for places in self.slots]
+            return out, [self.own[i][0][self.own[i][1]] for i in watched]
         finally:
             self._place(own)
 
     def _place(self, tensors: Sequence[Tensor]) -> None:
-        for places, tensor in zip(self.slots, tensors, strict=True):
-            for table, key in places:
-                table[key] = tensor
+        for (table, key), tensor in zip(self.own, tensors, strict=True):
+            table[key] = tensor
+        for i, table, key in self.others:
+            table[key] = tensors[i]
 
 
 def _slot(unit: nn.Module, name: str) -> Slot:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 from anydepth.depth.times import Instant
 from anydepth.errors import ShapeError, UnitError
@@ -56,7 +57,12 @@ class BlockField:
         updates = any(module.training for module in block.unit.modules())
         is_state = {*block.state_names, *self.counters} if updates else set()
         self.copied = [i for i, name in enumerate(self.names) if name in is_state]
+        first = len(self.names) - len(self.constants)
+        self.watched = [*self.copied, *range(first, len(self.names))] if self.training else []
+        counts = not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
+        self.counts_writes = counts and not any(part.is_inference() for part in parts)
         self.accepted: list[Sample] = []
+        self.leaves_checked = False
         self.must_repeat = self.training and (block.grid is None or block.gradient == "adjoint")
 
     @property
@@ -80,6 +86,10 @@ class BlockField:
         readings = {part.function: part.function.reading(instants) for part in self._parts()}
         return BlockStages(self, instants, self._rows(instants, readings))
 
+    def context(self) -> list[Tensor]:
+        """The tensors among the extra arguments."""
+        return [leaf for leaf in tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
+
     def _parts(self) -> Sequence[Any]:
         return list(self.block.lifted.values())
 
@@ -101,6 +111,8 @@ class BlockField:
         State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
         """
         self._check_new_buffers()
+        if not self.accepted:
+            return
         instants = [sample.instant for sample in self.accepted]
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):
             for place, i in enumerate(self.copied):
@@ -155,15 +167,15 @@ class BlockStages:
             tensors = list(tensors)
             for i in field.copied:
                 tensors[i] = tensors[i].clone()
-        seed = _random_state(field.device) if field.must_repeat else None
-        versions = _versions(y)
+        seed = random_state(field.device) if field.must_repeat else None
+        versions = [part._version for part in y] if field.counts_writes else None
         try:
-            out, after = field.call(tensors, self._arguments(stage, y), field.kwargs)
+            out, after = field.call(tensors, self._arguments(stage, y), field.kwargs, field.watched)
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise self._explained(error, stage, y) from error
-        if versions != _versions(y):
+        if versions is not None and versions != [part._version for part in y]:
             raise UnitError(
                 f"unit {type(field.block.unit).__name__} changes its input in place, which the solver still needs; "
                 "make its first layers out of place, for example ReLU(inplace=False)"
@@ -172,17 +184,30 @@ class BlockStages:
             field.must_repeat = False
             self._check_repeatable(seed)
         if field.training:
-            _check_constants(field, after)
-            self.samples.setdefault(stage, self._sample(stage, after))
+            _check_constants(field, after[len(field.copied) :])
+            if field.copied and stage not in self.samples:
+                before = [self.rows[stage][i] for i in field.copied]
+                self.samples[stage] = Sample(self.instants[stage], before, after)
         return self._checked(out, y)
+
+    def tensors(self) -> list[Tensor]:
+        """All weights that the stages read, and the tensors among the block's extra arguments."""
+        return [*(t for row in self.rows for t in row), *self.field.context()]
+
+    def replace(self, names: Mapping[int, Tensor]) -> tuple:
+        """Read other tensors in the place of some; gives what `restore` needs."""
+        field, before = self.field, (self.rows, self.field.args, self.field.kwargs)
+        self.rows = [[names.get(id(t), t) for t in row] for row in self.rows]
+        args, kwargs = tree_map(lambda leaf: names.get(id(leaf), leaf), (field.args, field.kwargs))
+        field.args, field.kwargs = args, kwargs
+        return before
+
+    def restore(self, before: tuple) -> None:
+        self.rows, self.field.args, self.field.kwargs = before
 
     def accept(self) -> None:
         """The step is taken: what its evaluations left of the state are samples."""
         self.field.accepted += [self.samples[stage] for stage in sorted(self.samples)]
-
-    def _sample(self, stage: int, after: list[Tensor]) -> Sample:
-        copied, before = self.field.copied, self.rows[stage]
-        return Sample(self.instants[stage], [before[i] for i in copied], [after[i] for i in copied])
 
     def _arguments(self, stage: int, y: State) -> tuple:
         field = self.field
@@ -203,7 +228,7 @@ class BlockStages:
         )
 
     def _check_repeatable(self, seed: Tensor) -> None:
-        if not torch.equal(seed, _random_state(self.field.device)):
+        if not torch.equal(seed, random_state(self.field.device)):
             raise UnitError(
                 f"unit {type(self.field.block.unit).__name__} draws random numbers in training (dropout?), so its "
                 "field differs from call to call; adaptive schemes and the adjoint need a fixed scheme with "
@@ -225,25 +250,24 @@ class BlockStages:
 
 
 def _check_constants(field: BlockField, after: list[Tensor]) -> None:
-    first = len(field.names) - len(field.constants)
-    for (name, value), now in zip(field.constants.items(), after[first:], strict=True):
+    for (name, value), now in zip(field.constants.items(), after, strict=True):
         if now is not value or _written(value, field.block.stored(name)):
             raise field._undeclared(name)
 
 
-def _random_state(device: torch.device) -> Tensor:
+def random_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def set_random_state(device: torch.device, state: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
 
 
 def _fits(part: object, like: Tensor) -> bool:
     return isinstance(part, Tensor) and part.shape == like.shape and part.is_floating_point()
-
-
-def _versions(y: State) -> list[int]:
-    """How often each part has been written to; nothing under a compiler or in inference mode, which do not count."""
-    if torch.compiler.is_compiling():
-        return []
-    return [part._version for part in y if not part.is_inference()]
 
 
 def _outline(x: Tensor | State) -> Tensor | State:

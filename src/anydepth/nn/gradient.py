@@ -10,9 +10,10 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from anydepth.depth.times import Instant
-from anydepth.nn.field import BlockField
+from anydepth.errors import UnitError
+from anydepth.nn.field import BlockField, BlockStages, random_state, set_random_state
 from anydepth.nn.integrate import Run
-from anydepth.nn.plan import State
+from anydepth.nn.plan import Stages, State
 
 GRADIENTS = ("backprop", "checkpoint", "adjoint")
 """backprop keeps every activation; checkpoint keeps the state between segments of steps and computes the
@@ -20,9 +21,95 @@ rest again, with the same random numbers: exact; adjoint keeps the result only a
 equation backward in time: approximate, as good as the solver."""
 
 
-def checkpointed(run: Run) -> Run:
+def checkpointed(run: Run, stages: Sequence[Stages]) -> Run:
     """`run`, whose inside is forgotten and computed again in the backward pass."""
-    return lambda *inputs: checkpoint(run, *inputs, use_reentrant=False)
+    mine = [at for at in stages if isinstance(at, BlockStages)]
+    if len(mine) < len(stages):
+        return lambda *inputs: checkpoint(run, *inputs, use_reentrant=False)
+    weights = list({id(t): t for at in mine for t in at.tensors() if t.requires_grad}.values())
+    return lambda *inputs: Recomputed.apply(Piece(run, mine, weights, len(inputs)), *inputs, *weights)  # pyright: ignore
+
+
+class Piece:
+    """A piece of the forward pass as a function of its inputs and of the weights that its stages read."""
+
+    def __init__(self, run: Run, stages: Sequence[BlockStages], weights: Sequence[Tensor], width: int):
+        self.run, self.stages, self.weights, self.width = run, stages, weights, width
+        field = stages[0].field
+        self.device = field.device.type
+        self.mixed = torch.is_autocast_enabled(self.device), torch.get_autocast_dtype(self.device)
+        self.seed = random_state(field.device) if field.training else None
+
+    def __call__(self, tensors: Sequence[Tensor]) -> State:
+        """The piece with other tensors, and the random numbers and precision of the first time."""
+        names = {id(old): new for old, new in zip(self.weights, tensors[self.width :], strict=True)}
+        own = [at.replace(names) for at in self.stages]
+        field = self.stages[0].field
+        now = None if self.seed is None else random_state(field.device)
+        try:
+            if self.seed is not None:
+                set_random_state(field.device, self.seed)
+            with torch.autocast(self.device, enabled=self.mixed[0], dtype=self.mixed[1]):
+                return self.run(*tensors[: self.width])
+        finally:
+            if now is not None:
+                set_random_state(field.device, now)
+            for at, before in zip(self.stages, own, strict=True):
+                at.restore(before)
+
+
+class Recomputed(torch.autograd.Function):
+    """A piece that keeps its inputs only, and runs again when its gradient is asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, piece: Piece, *tensors: Tensor) -> State:
+        ctx.piece = piece
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors)
+        return piece.run(*tensors[: piece.width])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        again = torch.is_grad_enabled()
+        tensors = ctx.saved_tensors
+        if not again:
+            tensors = tuple(t.detach().requires_grad_(t.requires_grad) for t in tensors)
+        with torch.enable_grad():
+            results = ctx.piece(tensors)
+        check_leaves(ctx.piece.stages[0].field, results, ctx.saved_tensors if again else tensors)
+        asked = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None and r.requires_grad]
+        wanted = [t for t in tensors if t.requires_grad]
+        if not asked or not wanted:
+            return (None,) * (len(tensors) + 1)
+        outputs, weights = zip(*asked, strict=True)
+        found = iter(torch.autograd.grad(outputs, wanted, weights, allow_unused=True, create_graph=again))
+        return (None, *(next(found) if t.requires_grad else None for t in tensors))
+
+
+def check_leaves(field: BlockField, results: Sequence[Tensor], known: Sequence[Tensor]) -> None:
+    """Refuse, once per pass, a unit that uses trainable tensors which are neither its own nor arguments.
+
+    Their gradients would be lost in silence.
+    """
+    if field.leaves_checked:
+        return
+    field.leaves_checked = True
+    roots = [result.grad_fn for result in results]
+    stop = {tensor.grad_fn for tensor in known if tensor.grad_fn is not None}
+    leaves, seen, todo = {id(tensor) for tensor in known}, set(), [root for root in roots if root is not None]
+    while todo:
+        node = todo.pop()
+        if node in seen or node in stop:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None and id(leaf) not in leaves:
+            raise UnitError(
+                f"unit {type(field.block.unit).__name__} uses a trainable tensor of shape {tuple(leaf.shape)} that is "
+                "not its own; gradient modes other than 'backprop' would lose its gradient: register it in the unit, "
+                "pass it to the block as an argument, or use gradient='backprop'"
+            )
+        todo += [after for after, _ in node.next_functions if after is not None]
 
 
 class AdjointField:
@@ -56,6 +143,7 @@ class AdjointStages:
             slope = self.field.field.stages((self.instants[stage],))(0, at)
             inputs = (*at, *leaves)
             weights = tuple(w.to(s.dtype) for w, s in zip(y[width : 2 * width], slope, strict=True))
+            check_leaves(self.field.field, slope, inputs)
             if not any(part.requires_grad for part in slope):
                 return (*slope, *(torch.zeros_like(part) for part in inputs))
             found = torch.autograd.grad(slope, inputs, weights, allow_unused=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 from anydepth.nn.plan import Stages, State, Step, Terms
 
 Run = Callable[..., State]
-Wrap = Callable[[Run], Run]
+Wrap = Callable[[Run, Sequence[Stages]], Run]
 """What a gradient mode does around a piece of the forward pass."""
 
 
@@ -43,7 +43,7 @@ def fixed(
                 y, _ = rk_step(at, y, step)
             return y
 
-        y = run(*y) if wrap is None else wrap(run)(*y)
+        y = run(*y) if wrap is None else wrap(run, [at for at, _ in piece])(*y)
         for at, _ in piece:
             at.accept()
         yield y

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from anydepth.nn.chain import CHAINS, layer
 from anydepth.nn.parts import UNITS
 
 
@@ -19,11 +20,17 @@ class MLP(nn.Module):
         widths = [dimensions, *[hidden] * layers]
         self.inner = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(widths)])
         self.out = nn.Linear(widths[-1], dimensions)
-        for layer in (*self.inner, self.out):
-            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")  # pyright: ignore[reportArgumentType]
-            nn.init.zeros_(layer.bias)  # pyright: ignore[reportArgumentType]
+        for linear in (*self.inner, self.out):
+            nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")  # pyright: ignore[reportArgumentType]
+            nn.init.zeros_(linear.bias)  # pyright: ignore[reportArgumentType]
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self.inner:
-            x = layer(x).relu()
+        for inner in self.inner:
+            x = inner(x).relu()
         return self.out(x)
+
+
+CHAINS[MLP] = lambda unit: (
+    *(layer(f"inner.{i}", inner, "relu") for i, inner in enumerate(unit.inner)),
+    layer("out", unit.out),
+)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from anydepth.nn.chain import CHAINS, layer
 from anydepth.nn.parts import UNITS
 
 
@@ -20,3 +21,6 @@ class TanhNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.inner(x).tanh())
+
+
+CHAINS[TanhNet] = lambda unit: (layer("inner", unit.inner, "tanh"), layer("out", unit.out))

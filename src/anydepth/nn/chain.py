@@ -1,0 +1,273 @@
+"""The cheap path for small fields: units that are chains of linear layers and activations.
+
+For such a unit the whole integration is one autograd function. It calls no module, builds no graph, and
+finds the gradient of every weight in one product over all evaluations, instead of one per evaluation. The
+result is that of the general path up to the order of sums; gradients of gradients take the general path.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from anydepth.nn.plan import Plan, Terms
+from anydepth.nn.roles import Kind
+
+if TYPE_CHECKING:
+    from anydepth.nn.block import ContinuousBlock
+
+
+@dataclass(frozen=True)
+class Activation:
+    """An elementwise function, in place, and its derivative from its result."""
+
+    forward: Callable[[Tensor], Tensor]
+    backward: Callable[[Tensor, Tensor], Tensor]
+
+
+_aten = torch.ops.aten
+ACTIVATIONS = {
+    "relu": Activation(torch.relu_, lambda grad, out: _aten.threshold_backward.default(grad, out, 0)),
+    "tanh": Activation(torch.tanh_, _aten.tanh_backward.default),
+    "sigmoid": Activation(torch.sigmoid_, _aten.sigmoid_backward.default),
+}
+
+CHUNK = 16
+"""Evaluations per product in the gradient of a weight: few products, and pieces that stay in the cache."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A linear map with the names of its tensors in the unit, then an activation or none."""
+
+    weight: str
+    bias: str | None
+    activation: str | None = None
+
+
+Chain = tuple[Layer, ...]
+Bound = tuple[Tensor, Tensor, Tensor | None, Activation | None]
+"""A layer with its tensors: weight, its transpose, bias, activation."""
+
+CHAINS: dict[type[nn.Module], Callable[[Any], Chain]] = {}
+"""Units known to be chains, by their exact class: a subclass may do anything."""
+
+_PLAIN = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
+
+
+def layer(path: str, linear: nn.Linear, activation: str | None = None) -> Layer:
+    return Layer(f"{path}.weight", f"{path}.bias" if linear.bias is not None else None, activation)
+
+
+def chain_of(unit: nn.Module) -> Chain | None:
+    """The unit as a chain, if it is one and nobody watches its modules."""
+    if any(_is_watched(module) for module in unit.modules()):
+        return None
+    if type(unit) in CHAINS:
+        return CHAINS[type(unit)](unit)
+    return _sequential(unit) if type(unit) is nn.Sequential else None
+
+
+def _sequential(unit: nn.Sequential) -> Chain | None:
+    links: list[Layer] = []
+    for name, module in unit.named_children():
+        if type(module) is nn.Linear:
+            links.append(layer(name, module))
+        elif type(module) in _PLAIN and links and links[-1].activation is None:
+            links[-1] = Layer(links[-1].weight, links[-1].bias, _PLAIN[type(module)])
+        else:
+            return None
+    return tuple(links) or None
+
+
+def _is_watched(module: nn.Module) -> bool:
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None
+
+
+def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """The state at the end of the plan, if the block is simple enough for this path."""
+    simple = not block.time and not block.roles.counters and not block.roles.constants
+    if not simple or torch.compiler.is_compiling() or torch.is_autocast_enabled(y.device.type) or y.dim() < 1:
+        return None
+    if torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        return None
+    chain = chain_of(block.unit)
+    if chain is None or not _fits(block, chain, y, dtype):
+        return None
+    names = [name for link in chain for name in (link.weight, link.bias) if name is not None]
+    program = Program(chain, plan, {}, y.shape)
+    rows: list[Tensor] = []
+    for name in dict.fromkeys(names):
+        reading = plan.reading(block.lifted[name].function)
+        program.index[name] = tuple(len(rows) + i for i in reading.index)
+        rows += reading.rows(block.stored(name))
+    flat = y.reshape(-1, y.shape[-1])
+    return ChainSolve.apply(program, flat, *rows).reshape(y.shape)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _fits(block: "ContinuousBlock", chain: Chain, y: Tensor, dtype: torch.dtype) -> bool:
+    """Whether every tensor of the unit is in the chain, with matching widths, precision and device."""
+    used = {name for link in chain for name in (link.weight, link.bias)}
+    if not used >= block.lifted.keys() or any(part.kind is not Kind.PARAMETER for part in block.lifted.values()):
+        return False
+    width = y.shape[-1]
+    for link in chain:
+        weight = block.stored(link.weight)
+        if weight.dtype != dtype or y.dtype != dtype or weight.device != y.device or weight.shape[-1] != width:
+            return False
+        width = weight.shape[-2]
+    return width == y.shape[-1]
+
+
+@dataclass
+class Program:
+    """A chain on a plan; `index` says which of the given rows each evaluation reads, by tensor name."""
+
+    chain: Chain
+    plan: Plan
+    index: dict[str, tuple[int, ...]]
+    shape: torch.Size
+
+    def layers(self, rows: Sequence[Tensor]) -> list[list[Bound]]:
+        """For every evaluation its layers with their tensors; evaluations with the same rows share them."""
+        used = [self.index[name] for link in self.chain for name in (link.weight, link.bias) if name is not None]
+        keys = list(zip(*used, strict=True))
+        first = {key: at for at, key in reversed(list(enumerate(keys)))}
+        made = {key: [self._bound(link, at, rows) for link in self.chain] for key, at in first.items()}
+        return [made[key] for key in keys]
+
+    def _bound(self, link: Layer, at: int, rows: Sequence[Tensor]) -> Bound:
+        weight = rows[self.index[link.weight][at]]
+        bias = None if link.bias is None else rows[self.index[link.bias][at]]
+        return weight, weight.t(), bias, None if link.activation is None else ACTIVATIONS[link.activation]
+
+    def run(self, y: Tensor, rows: Sequence[Tensor], kept: list[list[Tensor]] | None = None) -> Tensor:
+        """The state at the end; `kept` collects what went into and came out of the layers, by evaluation."""
+        evaluations = iter(self.layers(rows))
+        for step in self.plan.steps:
+            slopes: list[Tensor] = []
+            for terms in step.stages:
+                values = _slope(next(evaluations), _combine(y, terms, slopes))
+                slopes.append(values[-1])
+                if kept is not None:
+                    kept.append(values)
+            y = _combine(y, step.result, slopes)
+        return y
+
+    def back(self, grad: Tensor, rows: Sequence[Tensor], kept: list[list[Tensor]]) -> tuple[Tensor, list]:
+        """Gradients of the input and of every row, by going backward through the steps."""
+        outs: list[list[Tensor]] = [[] for _ in kept]
+        layers, at = self.layers(rows), len(kept)
+        for step in reversed(self.plan.steps):
+            count = len(step.stages)
+            at -= count
+            slopes: list[Tensor | None] = [None] * count
+            _spread(slopes, step.result, grad)
+            for stage in reversed(range(count)):
+                slope, terms, now = slopes[stage], step.stages[stage], at + stage
+                if slope is None:  # nothing uses this stage
+                    continue
+                outs[now] = _slope_back(layers[now], slope, kept[now])
+                weight = layers[now][0][0]
+                if not terms:
+                    grad = torch.addmm(grad, outs[now][-1], weight)
+                else:
+                    inner = torch.mm(outs[now][-1], weight)
+                    grad = grad + inner
+                    _spread(slopes, terms, inner)
+        return grad, self._row_gradients(rows, kept, outs)
+
+    def _row_gradients(self, rows: Sequence[Tensor], kept: list[list[Tensor]], outs: list[list[Tensor]]) -> list:
+        """The gradients of all rows, several evaluations at a time."""
+        found: list[Tensor | None] = [None] * len(rows)
+        last = len(self.chain) - 1
+        for depth, link in enumerate(self.chain):
+            indices = zip(self.index[link.weight], self.index[link.bias or link.weight], strict=True)
+            readers: dict[tuple[int, int], list[int]] = {}
+            for at, pair in enumerate(indices):
+                if outs[at]:
+                    readers.setdefault(pair, []).append(at)
+            for (weight, bias), evaluations in readers.items():
+                for start in range(0, len(evaluations), CHUNK):
+                    piece = evaluations[start : start + CHUNK]
+                    grads = _cat([outs[at][last - depth] for at in piece])
+                    if rows[weight].requires_grad:
+                        found[weight] = _added_product(found[weight], grads, _cat([kept[at][depth] for at in piece]))
+                    if link.bias is not None and rows[bias].requires_grad:
+                        found[bias] = _added(found[bias], grads.sum(0))
+        return found
+
+
+def _slope(layers: list[Bound], y: Tensor) -> list[Tensor]:
+    """The unit's input, and what comes out of each of its layers."""
+    values = [y]
+    for _, transposed, bias, activation in layers:
+        y = torch.mm(y, transposed) if bias is None else torch.addmm(bias, y, transposed)
+        if activation is not None:
+            y = activation.forward(y)
+        values.append(y)
+    return values
+
+
+def _slope_back(layers: list[Bound], grad: Tensor, values: list[Tensor]) -> list[Tensor]:
+    """The gradient of every layer's linear result, the last layer's first."""
+    outs = []
+    for depth in range(len(layers) - 1, -1, -1):
+        weight, _, _, activation = layers[depth]
+        if activation is not None:
+            grad = activation.backward(grad, values[depth + 1])
+        outs.append(grad)
+        if depth:
+            grad = torch.mm(grad, weight)
+    return outs
+
+
+def _added_product(total: Tensor | None, grads: Tensor, inputs: Tensor) -> Tensor:
+    return torch.mm(grads.t(), inputs) if total is None else total.addmm_(grads.t(), inputs)
+
+
+def _added(total: Tensor | None, part: Tensor) -> Tensor:
+    return part if total is None else total.add_(part)
+
+
+class ChainSolve(torch.autograd.Function):
+    """A program's result, with its gradient worked out by hand."""
+
+    @staticmethod
+    def forward(ctx: Any, program: Program, y: Tensor, *rows: Tensor) -> Tensor:
+        kept: list[list[Tensor]] | None = [] if any(ctx.needs_input_grad) else None
+        result = program.run(y, rows, kept)
+        ctx.program, ctx.kept = program, kept
+        ctx.save_for_backward(y, *rows)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        y, *rows = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            of_y, of_rows = ctx.program.back(grad, rows, ctx.kept)
+            return (None, of_y if ctx.needs_input_grad[1] else None, *of_rows)
+        wanted = [tensor for tensor in (y, *rows) if tensor.requires_grad]
+        result = ctx.program.run(y, rows)
+        found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True, create_graph=True))
+        return (None, *(next(found) if tensor.requires_grad else None for tensor in (y, *rows)))
+
+
+def _combine(y: Tensor, terms: Terms, slopes: Sequence[Tensor]) -> Tensor:
+    for j, factor in terms:
+        y = torch.add(y, slopes[j], alpha=factor)
+    return y
+
+
+def _spread(slopes: list[Tensor | None], terms: Terms, grad: Tensor) -> None:
+    """The gradient of a combination, added to that of each slope in it."""
+    for j, factor in terms:
+        before = slopes[j]
+        slopes[j] = grad * factor if before is None else torch.add(before, grad, alpha=factor)
+
+
+def _cat(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

@@ -1,0 +1,127 @@
+"""The cheap path for chains of linear layers: the same results as the general path."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import anydepth as ad
+from anydepth.depth.bases import BASES
+from anydepth.depth.schemes import fixed_schemes
+from anydepth.errors import UnitError
+from anydepth.nn.chain import chain_of
+
+
+class Opaque(ad.units.MLP):
+    """The same unit under another class, which takes the general path."""
+
+
+class OpaqueTanh(ad.units.TanhNet):
+    pass
+
+
+PAIRS = {
+    "mlp": (lambda: ad.units.MLP(3, 5, 2), lambda: Opaque(3, 5, 2)),
+    "tanh": (lambda: ad.units.TanhNet(3, 6), lambda: OpaqueTanh(3, 6)),
+}
+
+
+def twins(kind="mlp", **options):
+    made = []
+    for make in PAIRS[kind]:
+        torch.manual_seed(0)
+        made.append(ad.ContinuousBlock(make, **options).double())
+    return made
+
+
+def gradients(block, x):
+    x = x.clone().requires_grad_()
+    block.zero_grad()
+    out = block(x)
+    out.square().sum().backward()
+    return {
+        "out": out.detach(),
+        "x": x.grad,
+        **{name: p.grad for name, p in block.named_parameters() if p.requires_grad},
+    }
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for key in one:
+        torch.testing.assert_close(one[key], other[key], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("scheme", fixed_schemes())
+@pytest.mark.parametrize("basis", BASES.names())
+def test_results_and_gradients_are_those_of_the_general_path(basis, scheme, kind):
+    quick, general = twins(kind, basis=basis, size=4, scheme=scheme, steps=5, scale=2)
+    assert chain_of(quick.unit)
+    assert chain_of(general.unit) is None
+    x = torch.randn(7, 3, dtype=torch.float64)
+    assert_same(gradients(quick, x), gradients(general, x))
+    assert quick.nfe == general.nfe
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3)])
+def test_any_number_of_axes(shape):
+    quick, general = twins(size=2, steps=40)
+    x = torch.randn(shape, dtype=torch.float64)
+    assert_same(gradients(quick, x), gradients(general, x))
+
+
+def test_mixed_functions_and_frozen_parameters():
+    weights = {"*bias": ("linear", 2), "*": ("constant", 3)}
+    quick, general = twins(weights=weights, steps=6)
+    for block in (quick, general):
+        block.unit.out.requires_grad_(False)
+    x = torch.randn(7, 3, dtype=torch.float64)
+    assert_same(gradients(quick, x), gradients(general, x))
+
+
+def test_sequential_units_are_chains_if_they_are_plain():
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3, bias=False), nn.Sigmoid())
+    assert len(chain_of(plain)) == 2
+    assert chain_of(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))) is None
+    assert chain_of(nn.Sequential(nn.ReLU(), nn.Linear(3, 3))) is None
+    block = ad.ContinuousBlock(lambda: copy.deepcopy(plain), "linear", 3).double()
+    x = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(block, (x,))
+    plain.register_forward_hook(lambda *_: None)
+    assert chain_of(plain) is None
+
+
+def test_gradcheck_of_parameters_and_gradients_of_gradients():
+    quick, _ = twins("tanh", basis="linear", size=3, scheme="rk4", steps=3)
+    names = [name for name, _ in quick.named_parameters()]
+
+    def run(x, *tensors):
+        return torch.func.functional_call(quick, dict(zip(names, tensors, strict=True)), (x,))
+
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(run, (x, *quick.parameters()))
+    assert torch.autograd.gradgradcheck(quick, (x,))
+
+
+def test_hooks_are_called_and_transforms_work():
+    quick, general = twins(steps=3)
+    calls = []
+    quick.unit.out.register_forward_hook(lambda *_: calls.append(1))
+    x = torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(quick(x), general(x))
+    assert len(calls) == 12
+    other, _ = twins(steps=3)
+    jacobian = torch.func.jacrev(lambda x: other(x[None])[0])(x[0])
+    assert jacobian.shape == (3, 3)
+
+
+def test_wrong_widths_and_precisions_are_reported_as_ever():
+    quick, _ = twins()
+    with pytest.raises(UnitError, match="MLP"):
+        quick(torch.randn(2, 4, dtype=torch.float64))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert quick.float()(torch.randn(2, 3)).dtype == torch.float32
+    with torch.no_grad():
+        assert not quick(torch.randn(2, 3)).requires_grad
