@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint check format clean
+.PHONY: demo test lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -18,6 +18,12 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 check: lint test
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/adjoint.py
+	$(BIN)/python benchmarks/resnet_law.py
+	$(BIN)/python benchmarks/compress.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

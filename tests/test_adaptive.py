@@ -5,6 +5,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -274,6 +275,22 @@ def test_hostile_fields_end_with_a_typed_failure(name, method):
     assert error.stats.accepted + error.stats.rejected <= 300
     assert "\n" not in str(error)
     assert error.exit_code == 5
+
+
+def test_every_hostile_field_ends_the_same_way_under_python_o():
+    code = """
+import sys; sys.path.insert(0, sys.argv[1])
+import anydepth as ad
+from test_adaptive import HOSTILE, tensor
+for name, (f, causes) in HOSTILE.items():
+    try:
+        ad.odeint(f, tensor(3.0, 4.0), [0, 1], rtol=1e-6, atol=1e-8, max_steps=300)
+    except ad.SolverError as error:
+        print(name, error.cause in causes)
+"""
+    here = str(Path(__file__).parent)
+    done = subprocess.run([sys.executable, "-O", "-c", code, here], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{name} True" for name in HOSTILE]
 
 
 def test_a_tolerance_below_the_precision_is_underflow_and_zero_is_refused():
