@@ -16,8 +16,9 @@ from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
 from anydepth.nn.integrate import Wrap, advance, rk_step
-from anydepth.nn.plan import Stages, State, Step, make_step, scaled
+from anydepth.nn.plan import Stages, Step, make_step, scaled
 from anydepth.nn.solver import Tolerance
+from anydepth.nn.structure import State
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 """The next step is SAFETY err^(-1/q) times this one, within these factors (Hairer, Norsett, Wanner II.4)."""

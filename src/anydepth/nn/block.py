@@ -9,25 +9,24 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
-from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError, choices
-from anydepth.nn.adaptive import Adaptive, AdaptiveField, Stats
+from anydepth.errors import ConfigError, NumericalError, UnitError, choices
+from anydepth.nn.adaptive import Stats
 from anydepth.nn.call import aliases_of
-from anydepth.nn.chain import solve_chain
 from anydepth.nn.choose import Choice, choose
 from anydepth.nn.field import BlockField
 from anydepth.nn.functions import Move, WeightFunction
-from anydepth.nn.gradient import GRADIENTS, AdjointField, AdjointSolve, checkpointed
-from anydepth.nn.integrate import Wrap, fixed, last
-from anydepth.nn.plan import Plan, State
+from anydepth.nn.gradient import GRADIENTS
+from anydepth.nn.plan import Plan
 from anydepth.nn.retired import watch_retired
 from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of
-from anydepth.nn.solver import Solver, Tolerance, make_solver
+from anydepth.nn.solve import along, quick, solve
+from anydepth.nn.solver import Solver, make_solver
+from anydepth.nn.structure import State, like, parts_of, wide
 
 
 class ContinuousBlock(nn.Module):
@@ -176,73 +175,15 @@ class ContinuousBlock(nn.Module):
         self.gradient, self.segment = mode, segment
 
     def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
-        y = _wide(self._enter(x))
-        if self.gradient == "backprop" and self.plan is not None and isinstance(x, Tensor) and not (args or kwargs):
-            quick = solve_chain(self, self.plan, y[0], x.dtype)
-            if quick is not None:
-                self.stats = Stats(self.plan.evaluations, len(self.plan.steps))
-                return quick
+        y = wide(self._enter(x))
+        found = quick(self, y, x) if not (args or kwargs) else None
+        if found is not None:
+            return like(x, found)
         field = BlockField(self, x, args, kwargs)
-        if self.gradient == "adjoint" and torch.is_grad_enabled():
-            y = self._by_adjoint(y, field)
-        else:
-            wrap = checkpointed if self.gradient == "checkpoint" and torch.is_grad_enabled() else None
-            y = self._solve(y, field, wrap)
+        y = solve(self, y, field)
         if self.training:
             field.commit()
-        return _like(x, y)
-
-    def _solve(self, y: State, field: BlockField, wrap: Wrap | None = None) -> State:
-        """The state at depth 1."""
-        if self.plan is None:
-            return self._adaptive(field, y, (Fraction(0), Fraction(1)), wrap)[-1]
-        self.stats = Stats(self.plan.evaluations, len(self.plan.steps))
-        return last(fixed(field.steps(self.plan), self.plan.steps, y, wrap, self.segment if wrap else 1), y)
-
-    def _adaptive(
-        self,
-        field: AdaptiveField,
-        y: State,
-        times: Sequence[Fraction],
-        wrap: Wrap | None = None,
-        controlled: int | None = None,
-    ) -> list[State]:
-        tolerance = self.solver.tolerance or Tolerance()
-        solve = Adaptive(field, self.scheme, tolerance, self.label, wrap, controlled)
-        self.stats = solve.stats
-        return solve.states(y, times)
-
-    def _by_adjoint(self, y: State, field: BlockField) -> State:
-        """The state at depth 1, its gradient to be found by solving backward in time."""
-        names = [name for name, part in self.lifted.items() if part.kind is Kind.PARAMETER]
-        context, structure = tree_flatten((field.args, field.kwargs))
-        places = [i for i, value in enumerate(context) if isinstance(value, Tensor) and value.is_floating_point()]
-        inputs = (*y, *(field.stored[name] for name in names), *(context[i] for i in places))
-        mixed = torch.is_autocast_enabled(field.device.type), torch.get_autocast_dtype(field.device.type)
-
-        def solve_back(result: State, grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-            leaves = [tensor.detach().requires_grad_() for tensor in tensors[len(result) :]]
-            filled = list(context)
-            for i, leaf in zip(places, leaves[len(names) :], strict=True):
-                filled[i] = leaf
-            args, kwargs = tree_unflatten(filled, structure)
-            with torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
-                inner = BlockField(self, field.like, args, kwargs, dict(zip(names, leaves, strict=False)))
-                return self._backward(AdjointField(inner, leaves, len(result)), result, grads)
-
-        return AdjointSolve.apply(lambda: self._solve(y, field), solve_back, len(y), *inputs)  # pyright: ignore
-
-    def _backward(self, field: AdjointField, result: State, grads: State) -> Sequence[Tensor]:
-        """Gradients of the input and of the field's leaves, from those of the result."""
-        state = (*result, *grads, *(torch.zeros_like(leaf) for leaf in field.leaves))
-        if self.grid is None:
-            stats = self.stats
-            end = self._adaptive(field, state, (Fraction(1), Fraction(0)), controlled=2 * len(result))[-1]
-            self.stats = stats
-        else:
-            plan = Plan(self.grid.reversed(), self.scheme, self.scale)
-            end = last(fixed([field.stages(instants) for instants in plan.stages], plan.steps, state), state)
-        return end[len(result) :]
+        return like(x, y)
 
     def trajectory(
         self, x: Tensor | State, times: Tensor | Sequence[TimeLike] | None = None, *args: Any, **kwargs: Any
@@ -252,7 +193,7 @@ class ContinuousBlock(nn.Module):
         With a fixed scheme, the states of the forward pass at grid points; between them, a step of
         the same scheme from the last grid point. No state is updated.
         """
-        y = _wide(self._enter(x))
+        y = wide(self._enter(x))
         if times is None and self.grid is None:
             raise ConfigError(f"scheme {self.scheme.name!r} has no grid of its own; give trajectory its times")
         listed = times.tolist() if isinstance(times, Tensor) else times
@@ -260,30 +201,13 @@ class ContinuousBlock(nn.Module):
         if not wanted or not all(0 <= time <= 1 for time in wanted):
             raise ConfigError("trajectory needs at least one time, all from 0 to 1")
         field = BlockField(self, x, args, kwargs)
-        at = self._along(y, field, sorted({Fraction(0), *wanted}))
+        at = along(self, y, field, sorted({Fraction(0), *wanted}))
         stacked = tuple(torch.stack(parts) for parts in zip(*(at[time] for time in wanted), strict=True))
-        return _like(x, stacked)
-
-    def _along(self, y: State, field: BlockField, times: Sequence[Fraction]) -> dict[Fraction, State]:
-        """The state at increasing times that begin with 0."""
-        if self.plan is None or self.grid is None:
-            return dict(zip(times, self._adaptive(field, y, times) if len(times) > 1 else [y], strict=True))
-        after = fixed(field.steps(self.plan), self.plan.steps, y)
-        at = dict(zip(self.grid.times, (y, *after), strict=True))
-        for time in sorted(set(times) - at.keys()):
-            start = max(point for point in self.grid.times if point < time)
-            plan = Plan(Grid((start, time)), self.scheme, self.scale)
-            at[time] = last(fixed(field.steps(plan), plan.steps, at[start]), at[start])
-        return at
+        return like(x, stacked)
 
     def _enter(self, x: Tensor | State) -> State:
         """x as a tuple, once it is fit to be integrated."""
-        parts = x if isinstance(x, tuple) else (x,)
-        if not parts or not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
-            got = [str(part.dtype) if isinstance(part, Tensor) else type(part).__name__ for part in parts]
-            raise ShapeError(
-                f"x must be a floating-point tensor or a tuple of them, got {', '.join(got) or 'an empty tuple'}"
-            )
+        parts = parts_of(x)
         if self.check_finite and not torch.compiler.is_compiling():
             for part in parts:
                 _check_finite(part)
@@ -357,18 +281,6 @@ def _finite_fraction(scale: Any) -> Fraction:
 def _same_tail(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors differ at most in the length of their leading axis."""
     return a.dim() > 0 and len(a) > 0 and a.shape[1:] == b.shape[1:]
-
-
-def _wide(parts: State) -> State:
-    """The state in the dtype in which steps accumulate: at least float32."""
-    return tuple(part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts)
-
-
-def _like(x: Tensor | State, y: State) -> Tensor | State:
-    """y with the structure and dtypes of x."""
-    if isinstance(x, tuple):
-        return tuple(part.to(given.dtype) for part, given in zip(y, x, strict=True))
-    return y[0].to(x.dtype)
 
 
 def _check_finite(part: Tensor) -> None:

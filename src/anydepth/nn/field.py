@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from anydepth.depth.times import Instant
-from anydepth.errors import ShapeError, UnitError
+from anydepth.errors import UnitError
 from anydepth.nn.call import UnitCall
 from anydepth.nn.functions import Reading
-from anydepth.nn.plan import Plan, State
+from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
+from anydepth.nn.structure import State, checked_slope, outline
 
 if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
@@ -42,7 +43,7 @@ class BlockField:
         kwargs: Mapping[str, Any] | None = None,
         stored: Mapping[str, Tensor] | None = None,
     ):
-        self.block, self.args, self.kwargs, self.like = block, args, dict(kwargs or {}), _outline(x)
+        self.block, self.args, self.kwargs, self.like = block, args, dict(kwargs or {}), outline(x)
         self.training = block.training
         self.is_tuple = isinstance(x, tuple)
         parts = x if isinstance(x, tuple) else (x,)
@@ -188,7 +189,8 @@ class BlockStages:
             if field.copied and stage not in self.samples:
                 before = [self.rows[stage][i] for i in field.copied]
                 self.samples[stage] = Sample(self.instants[stage], before, after)
-        return self._checked(out, y)
+        who = f"unit {type(field.block.unit).__name__}"
+        return checked_slope(out, y, field.is_tuple, who, "x; put layers that change it between blocks, as in a Stitch")
 
     def tensors(self) -> list[Tensor]:
         """All weights that the stages read, and the tensors among the block's extra arguments."""
@@ -235,19 +237,6 @@ class BlockStages:
                 "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
             )
 
-    def _checked(self, out: Tensor | State, y: State) -> State:
-        """The unit's result as a tuple, refused when its structure or shapes differ from x."""
-        parts = out if isinstance(out, tuple) else (out,)
-        ok = isinstance(out, tuple) == self.field.is_tuple and len(parts) == len(y)
-        if ok and all(map(_fits, parts, y)):
-            return parts
-        got = ", ".join(f"{p.dtype} {tuple(p.shape)}" if isinstance(p, Tensor) else type(p).__name__ for p in parts)
-        expected = ", ".join(f"{q.dtype} {tuple(q.shape)}" for q in y)
-        raise ShapeError(
-            f"unit {type(self.field.block.unit).__name__} returned {got}, expected {expected}, the shape of x; "
-            "put layers that change the shape between blocks, for example in a Stitch"
-        )
-
 
 def _check_constants(field: BlockField, after: list[Tensor]) -> None:
     for (name, value), now in zip(field.constants.items(), after, strict=True):
@@ -264,15 +253,6 @@ def set_random_state(device: torch.device, state: Tensor) -> None:
         torch.cuda.set_rng_state(state, device)
     else:
         torch.set_rng_state(state)
-
-
-def _fits(part: object, like: Tensor) -> bool:
-    return isinstance(part, Tensor) and part.shape == like.shape and part.is_floating_point()
-
-
-def _outline(x: Tensor | State) -> Tensor | State:
-    """Tensors with the structure, dtypes and device of x, and nothing in them."""
-    return tuple(part.new_empty(0) for part in x) if isinstance(x, tuple) else x.new_empty(0)
 
 
 def _written(copy: Tensor, original: Tensor) -> bool:

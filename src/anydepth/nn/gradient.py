@@ -13,7 +13,8 @@ from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
 from anydepth.nn.field import BlockField, BlockStages, random_state, set_random_state
 from anydepth.nn.integrate import Run
-from anydepth.nn.plan import Stages, State
+from anydepth.nn.plan import Stages
+from anydepth.nn.structure import State
 
 GRADIENTS = ("backprop", "checkpoint", "adjoint")
 """backprop keeps every activation; checkpoint keeps the state between segments of steps and computes the

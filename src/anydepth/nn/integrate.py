@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from anydepth.nn.plan import Stages, State, Step, Terms
+from anydepth.nn.plan import Stages, Step, Terms
+from anydepth.nn.structure import State
 
 Run = Callable[..., State]
 Wrap = Callable[[Run, Sequence[Stages]], Run]

@@ -11,12 +11,13 @@ from torch import Tensor
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import SCHEMES
 from anydepth.depth.times import Instant, TimeLike, exact
-from anydepth.errors import ConfigError, ShapeError
+from anydepth.errors import ConfigError
 from anydepth.nn.adaptive import Adaptive
 from anydepth.nn.gradient import checkpointed
 from anydepth.nn.integrate import fixed, last
-from anydepth.nn.plan import Plan, State
+from anydepth.nn.plan import Plan
 from anydepth.nn.solver import Tolerance
+from anydepth.nn.structure import State, checked_slope, parts_of
 
 VectorField = Callable[[Tensor, Any], Any]
 
@@ -46,9 +47,7 @@ def odeint(
     """
     scheme, times = SCHEMES[method], _times(t)
     wrap = _wrap(gradient)
-    parts = y0 if isinstance(y0, tuple) else (y0,)
-    if not parts or not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
-        raise ShapeError("y0 must be a floating-point tensor or a tuple of them")
+    parts = parts_of(y0, "y0")
     field = FunctionField(f, isinstance(y0, tuple), parts[0], tuple(exact(b) for b in breakpoints))
     if scheme.is_adaptive:
         tolerance = Tolerance(rtol, atol, max_steps)
@@ -85,12 +84,7 @@ class FunctionStages:
         field = self.field
         time = torch.tensor(self._time(stage), dtype=field.like.dtype, device=field.like.device)
         slope = field.f(time, y if field.is_tuple else y[0])
-        parts = slope if isinstance(slope, tuple) else (slope,)
-        ok = isinstance(slope, tuple) == field.is_tuple and len(parts) == len(y)
-        if not ok or any(not isinstance(p, Tensor) or p.shape != q.shape for p, q in zip(parts, y, strict=True)):
-            got = ", ".join(str(tuple(p.shape)) if isinstance(p, Tensor) else type(p).__name__ for p in parts)
-            raise ShapeError(f"f returned {got}, expected {', '.join(str(tuple(q.shape)) for q in y)}, the shape of y0")
-        return parts
+        return checked_slope(slope, y, field.is_tuple, "f", "y0")
 
     def _time(self, stage: int) -> float:
         """The stage's time; on a breakpoint, the nearest number on the side that the step reads."""

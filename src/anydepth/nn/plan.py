@@ -5,17 +5,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol
 
-from torch import Tensor
-
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import Instant
 from anydepth.nn.functions import Reading, WeightFunction
+from anydepth.nn.structure import State
 
 Terms = tuple[tuple[int, float], ...]
 """A combination of slopes: pairs of stage and factor."""
-
-State = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)

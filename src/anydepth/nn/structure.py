@@ -1,0 +1,50 @@
+"""A state is a tensor or a tuple of tensors: its parts, its precision, and slopes that must match it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anydepth.errors import ShapeError
+
+State = tuple[Tensor, ...]
+
+
+def parts_of(x: Any, name: str = "x") -> State:
+    """x as a tuple of floating-point tensors."""
+    parts = x if isinstance(x, tuple) else (x,)
+    if not parts or not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
+        got = ", ".join(str(part.dtype) if isinstance(part, Tensor) else type(part).__name__ for part in parts)
+        raise ShapeError(f"{name} must be a floating-point tensor or a tuple of them, got {got or 'an empty tuple'}")
+    return parts
+
+
+def wide(parts: State) -> State:
+    """The state in the dtype in which steps accumulate: at least float32."""
+    return tuple(part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts)
+
+
+def like(x: Tensor | State, y: State) -> Tensor | State:
+    """y with the structure and dtypes of x."""
+    if isinstance(x, tuple):
+        return tuple(part.to(given.dtype) for part, given in zip(y, x, strict=True))
+    return y[0].to(x.dtype)
+
+
+def outline(x: Tensor | State) -> Tensor | State:
+    """Tensors with the structure, dtypes and device of x, and nothing in them."""
+    return tuple(part.new_empty(0) for part in x) if isinstance(x, tuple) else x.new_empty(0)
+
+
+def checked_slope(slope: Any, y: State, is_tuple: bool, who: str, way_out: str) -> State:
+    """A field's result as a tuple, refused when its structure or shapes differ from the state's."""
+    parts = slope if isinstance(slope, tuple) else (slope,)
+    if isinstance(slope, tuple) == is_tuple and len(parts) == len(y) and all(map(_fits, parts, y)):
+        return parts
+    got = ", ".join(f"{p.dtype} {tuple(p.shape)}" if isinstance(p, Tensor) else type(p).__name__ for p in parts)
+    expected = ", ".join(f"{q.dtype} {tuple(q.shape)}" for q in y)
+    raise ShapeError(f"{who} returned {got}, expected {expected}, the shape of {way_out}")
+
+
+def _fits(part: object, like: Tensor) -> bool:
+    return isinstance(part, Tensor) and part.shape == like.shape and part.is_floating_point()
