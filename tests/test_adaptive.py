@@ -328,7 +328,7 @@ except ad.SolverError as error:
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], max_steps=0), ConfigError, "max_steps"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], method="rk4", steps=0), ConfigError, "steps"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], gradient="none"), ConfigError, "gradient"),
-        (lambda: ad.odeint(lambda t, y: y[:0], tensor(1.0), [0, 1]), ShapeError, "expected (1,)"),
+        (lambda: ad.odeint(lambda t, y: y[:0], tensor(1.0), [0, 1]), ShapeError, "expected torch.float64 (1,)"),
         (lambda: ad.odeint(lambda t, y: (y,), tensor(1.0), [0, 1]), ShapeError, "shape of y0"),
         (lambda: ad.odeint(lambda t, y: y, torch.ones(2, dtype=torch.int32), [0, 1]), ShapeError, "floating"),
     ],
