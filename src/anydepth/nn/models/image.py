@@ -57,7 +57,9 @@ class ImageNetwork(nn.Module):
             stitch = Stitch(before, after, 2 if i else 1, stitch_scale, stitch_skip_init, normalise)
             self.stitches.append(stitch if i or first_stitch else nn.Identity())
             factory = partial(make_unit, after, **options)
-            self.blocks.append(ContinuousBlock(factory, basis, size, scheme=scheme, steps=steps, scale=scale))
+            self.blocks.append(
+                ContinuousBlock(factory, basis, size, scheme=scheme, steps=steps, scale=scale, name=f"blocks.{i}")
+            )
         self.norm = norm(channels[-1], normalise)
         self.pool = nn.AvgPool2d(pool)
         self.classifier = nn.Linear(channels[-1] * height * width, classes)
