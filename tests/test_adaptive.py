@@ -1,6 +1,7 @@
 """Adaptive integration: agreement with scipy and torchdiffeq, landing on jumps, and clean failures."""
 
 import math
+import pickle
 import subprocess
 import sys
 from fractions import Fraction
@@ -16,8 +17,9 @@ from torch import nn
 
 import anydepth as ad
 from anydepth.depth.schemes import SCHEMES
-from anydepth.errors import ConfigError, ShapeError, UnitError
+from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
 from anydepth.nn.adaptive import Cause, SolverError
+from anydepth.nn.field import BlockField
 from small_units import Dense, Smooth
 
 ADAPTIVE = [name for name in SCHEMES if SCHEMES[name].is_adaptive]
@@ -118,9 +120,8 @@ def test_tuples_and_fixed_methods():
 def test_gradients_through_odeint(method, gradient):
     """d/da of exp(a t) at 1 is exp(a)."""
     a = torch.tensor([0.7], dtype=torch.float64, requires_grad=True)
-    y = ad.odeint(
-        lambda t, y: a * y, tensor(1.0), [0, 1], method=method, rtol=1e-7, atol=1e-9, steps=50, gradient=gradient
-    )
+    limits = {"steps": 50} if method == "rk4" else {"rtol": 1e-7, "atol": 1e-9}
+    y = ad.odeint(lambda t, y: a * y, tensor(1.0), [0, 1], method=method, gradient=gradient, **limits)
     y[-1].sum().backward()
     assert float(a.grad) == pytest.approx(math.exp(0.7), rel=1e-4)
 
@@ -199,10 +200,15 @@ def test_state_is_fitted_from_accepted_steps_only(gradient):
     torch.manual_seed(0)
     block = ad.ContinuousBlock(Dense, "linear", 3, scheme="bosh32", rtol=1e-3, atol=1e-4, scale=2, gradient=gradient)
     x = torch.randn(32, 4)
-    rejected = 0
-    for _ in range(60):
-        block(x).sum().backward()
-        rejected += block.stats.rejected
+    rejected, samples = 0, []
+    commit = BlockField.commit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockField, "commit", lambda field: (samples.append(len(field.accepted)), commit(field)))
+        for _ in range(60):
+            block(x).sum().backward()
+            rejected += block.stats.rejected
+            # three new evaluations a step, and one more at the start and behind the knot
+            assert samples[-1] == 3 * block.stats.accepted + 2
     assert rejected > 0
     fine = ad.set_solver(block, scheme="rk4", steps=64)
     trained = fine(x)
@@ -322,12 +328,16 @@ except ad.SolverError as error:
     ("call", "kind", "says"),
     [
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0]), ConfigError, "two times"),
+        (lambda: ad.odeint(lambda t, y: y, tensor(1.0), torch.ones(2, requires_grad=True)), ConfigError, "detach"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1, 1]), ConfigError, "strictly"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], method="rk5"), ConfigError, "unknown scheme"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], rtol=-1), ConfigError, "rtol"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], max_steps=0), ConfigError, "max_steps"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], method="rk4", steps=0), ConfigError, "steps"),
         (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], gradient="none"), ConfigError, "gradient"),
+        (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], steps=3), ConfigError, "own steps"),
+        (lambda: ad.odeint(lambda t, y: y, tensor(1.0), [0, 1], method="rk4", rtol=1e-3), ConfigError, "got rtol"),
+        (lambda: ad.odeint(lambda t, y: y, tensor(float("nan")), [0, 1]), NumericalError, "y0 has 1 non-finite"),
         (lambda: ad.odeint(lambda t, y: y[:0], tensor(1.0), [0, 1]), ShapeError, "expected torch.float64 (1,)"),
         (lambda: ad.odeint(lambda t, y: (y,), tensor(1.0), [0, 1]), ShapeError, "shape of y0"),
         (lambda: ad.odeint(lambda t, y: y, torch.ones(2, dtype=torch.int32), [0, 1]), ShapeError, "floating"),
@@ -337,3 +347,44 @@ def test_bad_calls(call, kind, says):
     with pytest.raises(kind) as caught:
         call()
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("method", ADAPTIVE)
+@pytest.mark.parametrize("span", [1e-30, 1e-9, 1.0, 1e6])
+def test_the_unit_of_time_does_not_matter(span, method):
+    found = ad.odeint(lambda t, y: -2 / span * y, tensor(1.0, 2.0), [0, span], method=method, rtol=1e-6, atol=1e-9)
+    assert float(found[-1, 0]) == pytest.approx(math.exp(-2), abs=1e-4)
+
+
+def test_the_field_is_never_asked_outside_the_interval():
+    seen = []
+
+    def f(t, y):
+        seen.append(float(t))
+        return 0.001 * y
+
+    for times in ([0, 0.1], [0.1, 0.0]):
+        ad.odeint(f, tensor(1.0), times, rtol=1e-3, atol=1e-3)
+    assert min(seen) >= 0
+    assert max(seen) <= 0.1
+
+
+def test_low_precision_states_accumulate_in_float32():
+    found = ad.odeint(
+        lambda t, y: torch.ones_like(y), torch.full((3,), 4.0).bfloat16(), [0, 1], method="euler", steps=1024
+    )
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found[-1], torch.full((3,), 5.0).bfloat16())
+
+
+def test_failures_can_be_sent_between_processes():
+    with pytest.raises(SolverError) as caught:
+        ad.odeint(lambda t, y: y * float("nan"), tensor(1.0), [0, 1])
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301
+    assert (str(again), again.cause) == (str(caught.value), caught.value.cause)
+
+
+def test_tolerances_as_numpy_numbers_are_saved(tmp_path):
+    block = ad.ContinuousBlock(Smooth, scheme="dopri54", rtol=np.float32(1e-3), max_steps=np.int64(50))
+    ad.save(block, tmp_path)
+    assert ad.load(tmp_path, into=ad.ContinuousBlock(Smooth)).solver == block.solver

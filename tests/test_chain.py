@@ -125,3 +125,71 @@ def test_wrong_widths_and_precisions_are_reported_as_ever():
         assert quick.float()(torch.randn(2, 3)).dtype == torch.float32
     with torch.no_grad():
         assert not quick(torch.randn(2, 3)).requires_grad
+
+
+def test_modules_and_weights_used_twice():
+    def shared_activation():
+        act = nn.Tanh()
+        return nn.Sequential(nn.Linear(3, 4), act, nn.Linear(4, 3), act)
+
+    def shared_linear():
+        linear = nn.Linear(3, 3)
+        return nn.Sequential(linear, nn.Tanh(), linear)
+
+    def tied():
+        unit = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3))
+        unit[2].weight = unit[0].weight
+        return unit
+
+    class Wrapped(nn.Module):
+        """Takes the general path."""
+
+        def __init__(self, make):
+            super().__init__()
+            self.inner = make()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    x = torch.randn(4, 3)
+    for make in (shared_activation, shared_linear, tied):
+        torch.manual_seed(0)
+        quick = ad.ContinuousBlock(make, "linear", 3)
+        torch.manual_seed(0)
+        general = ad.ContinuousBlock(lambda make=make: Wrapped(make), "linear", 3)
+        torch.testing.assert_close(quick(x), general(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")  # PyTorch's own forward mode
+def test_global_hooks_are_called_and_forward_mode_works():
+    calls = []
+    quick, _ = twins(steps=3)
+    x = torch.randn(4, 3, dtype=torch.float64)
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: calls.append(type(module)))
+    quick(x)
+    handle.remove()
+    assert calls.count(nn.Linear) == 3 * 12
+    _, tangent = torch.func.jvp(quick, (x,), (torch.ones_like(x),))
+    assert tangent.shape == x.shape
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(quick(dual)).tangent, tangent)
+
+
+def test_nothing_is_kept_after_the_backward_pass():
+    quick, _ = twins(steps=3)
+    loss = quick(torch.randn(4, 3, dtype=torch.float64)).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+def test_a_layer_of_another_class_is_not_taken_for_a_linear_map():
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    unit = ad.units.MLP(3, 5)
+    unit.out = Doubled(5, 3)
+    assert chain_of(unit) is None

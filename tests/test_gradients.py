@@ -1,6 +1,7 @@
 """Gradient modes: exact where they claim it, and PyTorch's own tools on a block."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -77,11 +78,108 @@ def test_checkpoint_passes_gradients_to_context():
     assert shift.grad.abs().sum() > 0
 
 
+class Gained(Smooth):
+    def forward(self, x, gain):
+        return super().forward(x) * gain
+
+
+@pytest.mark.parametrize("segment", [1, 2, 3, 6])
+def test_context_gradients_do_not_depend_on_segments(segment):
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Gained, "linear", 3, steps=6).double()
+    x = torch.randn(4, 3, dtype=torch.float64)
+    found = []
+    for mode in ("backprop", "checkpoint"):
+        block.set_gradient(mode, segment)
+        gain = torch.full((3,), 0.7, dtype=torch.float64, requires_grad=True)
+        loss = block(x, gain=gain).square().sum()
+        (first,) = torch.autograd.grad(loss, gain, retain_graph=True)
+        (again,) = torch.autograd.grad(loss, gain)
+        assert torch.equal(first, again)
+        found.append(first)
+    torch.testing.assert_close(*found, rtol=1e-13, atol=1e-13)
+
+
+class Levelled(nn.Module):
+    """A field that depends on its own running state in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.register_buffer("level", torch.ones(()))
+
+    def forward(self, x):
+        level = self.level.clone()
+        if self.training:
+            self.level.copy_(0.5 * level + 0.5 * x.detach().norm())
+        return torch.tanh(self.linear(x)) / level
+
+
+@pytest.mark.parametrize("mode", ["checkpoint", "adjoint"])
+@pytest.mark.parametrize("between", ["nothing", "eval", "refine"])
+def test_what_happens_between_the_passes_does_not_matter(between, mode):
+    """Gradients are those of the state, mode and size of the forward pass."""
+    x = torch.randn(8, 3, dtype=torch.float64)
+    found = []
+    for way in ("backprop", mode):
+        torch.manual_seed(0)
+        block = ad.ContinuousBlock(Levelled, "linear", 3, steps=20, state=("level",), gradient=way).double()
+        block(x)
+        at = x.clone().requires_grad_()
+        loss = block(at).square().sum()
+        if between == "eval":
+            block.eval()
+        if between == "refine":
+            ad.refine(block)
+        loss.backward()
+        found.append(at.grad)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-4, atol=1e-6)
+
+
+def test_dropout_that_trains_in_an_evaluated_block_is_replayed():
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(Noisy, "linear", 3, steps=3).double().eval()
+    block.unit.drop.train()
+    lean = ad.set_gradient(copy.deepcopy(block), "checkpoint")
+    x = torch.randn(16, 4, dtype=torch.float64)
+    plain, again = gradients(block, x)[0], gradients(lean, x)[0]
+    torch.testing.assert_close(again["x"], plain["x"])
+
+
+def test_adjoint_of_a_field_with_a_constant_part():
+    class Partly(nn.Module):
+        def forward(self, state):
+            a, b = state
+            return a * 0.5, torch.ones_like(b)
+
+    block = ad.ContinuousBlock(Partly, steps=20, gradient="adjoint")
+    a, b = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
+    out = block((a, b))
+    (out[0].sum() + out[1].sum()).backward()
+    torch.testing.assert_close(a.grad, torch.full((2, 2), 0.5).exp(), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(b.grad, torch.ones(2, 2))
+
+
+def test_transforms_need_backprop():
+    block = ad.ContinuousBlock(Smooth, gradient="checkpoint")
+    with pytest.raises(ConfigError, match="need gradient='backprop'"):
+        torch.func.jacrev(lambda x: block(x[None])[0])(torch.randn(3))
+
+
+def test_threads_can_share_a_block():
+    block = ad.ContinuousBlock(Smooth, "linear", 3, steps=8).eval()
+    xs = [torch.randn(4, 3) for _ in range(24)]
+    expected = [block(x).detach() for x in xs]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda x: block(x).detach(), xs))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
 def test_checkpoint_keeps_less():
     """What autograd keeps alive for the backward pass, counted by saved-tensor hooks."""
 
-    def kept(mode):
-        block = ad.ContinuousBlock(lambda: Dense(32), "constant", 8, steps=16, gradient=mode)
+    def kept(mode, segment=1):
+        block = ad.ContinuousBlock(lambda: Dense(32), "constant", 8, steps=16, gradient=mode, segment=segment)
         sizes = []
         x = torch.randn(256, 32, requires_grad=True)
         with torch.autograd.graph.saved_tensors_hooks(lambda t: sizes.append(t.numel()) or t, lambda t: t):
@@ -89,6 +187,7 @@ def test_checkpoint_keeps_less():
         return sum(sizes)
 
     assert kept("checkpoint") < 0.2 * kept("backprop")
+    assert kept("checkpoint", 8) < 0.5 * kept("checkpoint")
 
 
 @pytest.mark.parametrize("mode", ["checkpoint", "adjoint"])
@@ -215,15 +314,21 @@ def test_torch_func_grad_vmap_and_jacrev():
 def test_autocast_keeps_the_state_in_float32():
     block = ad.ContinuousBlock(lambda: ad.units.PreactConv(4), "linear", 3, steps=2)
     x = torch.randn(2, 4, 6, 6)
-    exact = copy.deepcopy(block)(x)
+    exact, found = copy.deepcopy(block)(x), {}
     for mode in ("backprop", "checkpoint", "adjoint"):
         twin = ad.set_gradient(copy.deepcopy(block), mode)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             out = twin(x)
         assert out.dtype == torch.float32
         torch.testing.assert_close(out, exact, rtol=0.1, atol=0.1)
-        out.sum().backward()
+        out.square().sum().backward()
         assert all(p.grad.dtype == torch.float32 for p in twin.parameters())
+        found[mode] = twin.unit.conv1.weight.grad
+    size = float(found["backprop"].abs().max())
+    torch.testing.assert_close(found["checkpoint"], found["backprop"], rtol=0, atol=1e-5 * size)
+    torch.testing.assert_close(
+        found["adjoint"], found["backprop"], rtol=0.5, atol=0.2 * float(found["backprop"].abs().max())
+    )
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")

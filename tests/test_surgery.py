@@ -307,3 +307,13 @@ def test_marks_on_parameters_survive():
     model[0].unit.linear.bias.no_decay = True
     ad.refine(model)
     assert model[0].unit.linear.bias.no_decay
+
+
+def test_a_request_that_fits_one_block_only_changes_none():
+    model = model_of("linear", 3, blocks=2)
+    ad.set_solver(model, scheme="dopri54", where="1")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(ConfigError, match="adaptive"):
+        ad.refine(model, steps=6, optimizer=optimizer)
+    assert [block.size for block in ad.blocks_of(model).values()] == [3, 3]
+    assert {id(p) for p in optimizer.param_groups[0]["params"]} == {id(p) for p in model.parameters()}

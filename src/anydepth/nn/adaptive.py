@@ -35,6 +35,13 @@ class Cause(Enum):
     STEP_CAP = "the step cap was reached: the field is too stiff for an explicit scheme, or the tolerance too tight"
 
 
+_WAYS_OUT = {
+    Cause.UNDERFLOW: "loosen rtol and atol, or use double precision",
+    Cause.NON_FINITE: "mend the field there",
+    Cause.STEP_CAP: "loosen rtol and atol, raise max_steps, or use a fixed scheme",
+}
+
+
 class SolverError(NumericalError):
     """An integration that ended early; `cause`, `time` and `where` say why, when and in which block."""
 
@@ -43,8 +50,11 @@ class SolverError(NumericalError):
         super().__init__(
             f"{where} stopped at t = {float(time):.6g}: {cause.value} "
             f"({stats.accepted} steps accepted, {stats.rejected} rejected, {stats.evaluations} evaluations); "
-            "loosen rtol and atol, raise max_steps, or use a fixed scheme"
+            + _WAYS_OUT[cause]
         )
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.where, Fraction(self.time), self.cause, self.stats)
 
 
 @dataclass
@@ -173,22 +183,28 @@ class Adaptive:
 
     @torch.no_grad()
     def _initial_width(self, y: State, t: Fraction, stop: Fraction, slope: State) -> Fraction:
-        """Hairer's rule: a step in which the solution, its slope and its curvature change little."""
+        """Hairer's rule: a step in which the solution, its slope and its curvature change little.
+
+        Worked out in shares of the whole interval, so that the unit of time does not matter.
+        """
         sign, whole = (1 if stop > t else -1), float(self.span)
         scale = float(self.field.scale)
         seen = slice(self.controlled)
         limits = [self.tolerance.atol + self.tolerance.rtol * part.detach().abs() for part in y[seen]]
-        d0, d1 = _rms(y[seen], limits), abs(scale) * _rms(slope[seen], limits)
-        h0 = 1e-6 * whole if min(d0, d1) < 1e-5 or not isfinite(d0 + d1) else min(0.01 * d0 / d1, float(abs(stop - t)))
-        h0 = max(h0, 1e-12 * whole)
-        probe = self.field.stages((Instant(t + sign * _exact(h0), Side.RIGHT if sign > 0 else Side.LEFT),))
-        moved = probe(0, advance(y, ((0, sign * h0 * scale),), [slope]))
+        d0, d1 = _rms(y[seen], limits), whole * abs(scale) * _rms(slope[seen], limits)
+        h0 = 1e-6 if min(d0, d1) < 1e-5 or not isfinite(d0 + d1) else max(0.01 * d0 / d1, 1e-12)
+        width = min(_exact(h0 * whole), abs(stop - t))
+        side = Side.RIGHT if (sign > 0) != (width == abs(stop - t)) else Side.LEFT
+        moved = self.field.stages((Instant(t + sign * width, side),))(
+            0, advance(y, ((0, sign * float(width) * scale),), [slope])
+        )
         self.stats.evaluations += 1
-        d2 = abs(scale) * _rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits) / h0
+        h0 = float(width) / whole
+        d2 = whole * abs(scale) * _rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits) / h0
         largest = max(d1, d2)
         flat = largest <= 1e-15 or not isfinite(largest)
-        h1 = max(1e-6 * whole, 1e-3 * h0) if flat else (0.01 / largest) ** (1 / (self.scheme.order + 1))
-        return _exact(min(100 * h0, h1, whole))
+        h1 = max(1e-6, 1e-3 * h0) if flat else (0.01 / largest) ** (1 / (self.scheme.order + 1))
+        return _exact(min(100 * h0, h1, 1.0) * whole)
 
 
 class _Trial:

@@ -14,7 +14,7 @@ from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
-from anydepth.errors import ConfigError, NumericalError, UnitError, choices
+from anydepth.errors import ConfigError, UnitError, choices
 from anydepth.nn.adaptive import Stats
 from anydepth.nn.call import aliases_of
 from anydepth.nn.choose import Choice, choose
@@ -26,7 +26,7 @@ from anydepth.nn.retired import watch_retired
 from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of
 from anydepth.nn.solve import along, quick, solve
 from anydepth.nn.solver import Solver, make_solver
-from anydepth.nn.structure import State, like, parts_of, wide
+from anydepth.nn.structure import State, check_finite, like, parts_of, wide
 
 
 class ContinuousBlock(nn.Module):
@@ -208,9 +208,8 @@ class ContinuousBlock(nn.Module):
     def _enter(self, x: Tensor | State) -> State:
         """x as a tuple, once it is fit to be integrated."""
         parts = parts_of(x)
-        if self.check_finite and not torch.compiler.is_compiling():
-            for part in parts:
-                _check_finite(part)
+        if self.check_finite:
+            check_finite(parts, "x")
         return parts
 
     # Changing what is stored
@@ -281,16 +280,3 @@ def _finite_fraction(scale: Any) -> Fraction:
 def _same_tail(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors differ at most in the length of their leading axis."""
     return a.dim() > 0 and len(a) > 0 and a.shape[1:] == b.shape[1:]
-
-
-def _check_finite(part: Tensor) -> None:
-    is_transformed = torch._C._functorch.is_functorch_wrapped_tensor(part)  # pyright: ignore[reportAttributeAccessIssue]
-    if is_transformed or isfinite(part.detach().sum(dtype=torch.promote_types(part.dtype, torch.float32)).item()):
-        return  # a finite sum has finite terms, and costs a fraction of looking at each
-    if bool(torch.isfinite(part).all()):
-        return
-    bad = int((~torch.isfinite(part)).sum())
-    raise NumericalError(
-        f"x has {bad} non-finite of {part.numel()} values; mend the data or lower the learning rate "
-        "(check_finite=False lets them through)"
-    )

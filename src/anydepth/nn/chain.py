@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from anydepth.nn.plan import Plan, Terms
 from anydepth.nn.roles import Kind
+from anydepth.nn.structure import is_transformed
 
 if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
@@ -54,6 +55,12 @@ Bound = tuple[Tensor, Tensor, Tensor | None, Activation | None]
 CHAINS: dict[type[nn.Module], Callable[[Any], Chain]] = {}
 """Units known to be chains, by their exact class: a subclass may do anything."""
 
+_GLOBAL_HOOKS = (
+    torch.nn.modules.module._global_forward_hooks,
+    torch.nn.modules.module._global_forward_pre_hooks,
+    torch.nn.modules.module._global_backward_hooks,
+    torch.nn.modules.module._global_backward_pre_hooks,
+)
 _PLAIN = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
 
 
@@ -63,7 +70,9 @@ def layer(path: str, linear: nn.Linear, activation: str | None = None) -> Layer:
 
 def chain_of(unit: nn.Module) -> Chain | None:
     """The unit as a chain, if it is one and nobody watches its modules."""
-    if any(_is_watched(module) for module in unit.modules()):
+    if any(_is_watched(module) for module in unit.modules()) or any(_GLOBAL_HOOKS):
+        return None
+    if any(type(module) is not nn.Linear for module in unit.modules() if isinstance(module, nn.Linear)):
         return None
     if type(unit) in CHAINS:
         return CHAINS[type(unit)](unit)
@@ -72,7 +81,7 @@ def chain_of(unit: nn.Module) -> Chain | None:
 
 def _sequential(unit: nn.Sequential) -> Chain | None:
     links: list[Layer] = []
-    for name, module in unit.named_children():
+    for name, module in unit._modules.items():
         if type(module) is nn.Linear:
             links.append(layer(name, module))
         elif type(module) in _PLAIN and links and links[-1].activation is None:
@@ -92,7 +101,7 @@ def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dt
     simple = not block.time and not block.roles.counters and not block.roles.constants
     if not simple or torch.compiler.is_compiling() or torch.is_autocast_enabled(y.device.type) or y.dim() < 1:
         return None
-    if torch._C._functorch.peek_interpreter_stack() is not None:  # pyright: ignore[reportAttributeAccessIssue]
+    if is_transformed() or torch.autograd.forward_ad._current_level >= 0:
         return None
     chain = chain_of(block.unit)
     if chain is None or not _fits(block, chain, y, dtype):
@@ -110,8 +119,8 @@ def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dt
 
 def _fits(block: "ContinuousBlock", chain: Chain, y: Tensor, dtype: torch.dtype) -> bool:
     """Whether every tensor of the unit is in the chain, with matching widths, precision and device."""
-    used = {name for link in chain for name in (link.weight, link.bias)}
-    if not used >= block.lifted.keys() or any(part.kind is not Kind.PARAMETER for part in block.lifted.values()):
+    used = [name for link in chain for name in (link.weight, link.bias) if name is not None]
+    if sorted(used) != sorted(block.lifted) or any(part.kind is not Kind.PARAMETER for part in block.lifted.values()):
         return False
     width = y.shape[-1]
     for link in chain:
@@ -240,15 +249,18 @@ class ChainSolve(torch.autograd.Function):
     def forward(ctx: Any, program: Program, y: Tensor, *rows: Tensor) -> Tensor:
         kept: list[list[Tensor]] | None = [] if any(ctx.needs_input_grad) else None
         result = program.run(y, rows, kept)
-        ctx.program, ctx.kept = program, kept
-        ctx.save_for_backward(y, *rows)
+        ctx.program, ctx.rows = program, len(rows)
+        ctx.save_for_backward(y, *rows, *(value for values in kept or () for value in values))
         return result
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        y, *rows = ctx.saved_tensors
+        y, *rest = ctx.saved_tensors
+        rows, flat = rest[: ctx.rows], rest[ctx.rows :]
         if not torch.is_grad_enabled():
-            of_y, of_rows = ctx.program.back(grad, rows, ctx.kept)
+            width = len(ctx.program.chain) + 1
+            kept = [flat[i : i + width] for i in range(0, len(flat), width)]
+            of_y, of_rows = ctx.program.back(grad, rows, kept)
             return (None, of_y if ctx.needs_input_grad[1] else None, *of_rows)
         wanted = [tensor for tensor in (y, *rows) if tensor.requires_grad]
         result = ctx.program.run(y, rows)

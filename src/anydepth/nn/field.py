@@ -1,6 +1,7 @@
 """The vector field of a block: its unit, evaluated with the weights of given instants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
-from anydepth.nn.call import UnitCall
+from anydepth.nn.call import UnitCall, lock_of
 from anydepth.nn.functions import Reading
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
@@ -41,21 +42,26 @@ class BlockField:
         x: Tensor | State,
         args: tuple = (),
         kwargs: Mapping[str, Any] | None = None,
+        twin: "BlockField | None" = None,
         stored: Mapping[str, Tensor] | None = None,
     ):
         self.block, self.args, self.kwargs, self.like = block, args, dict(kwargs or {}), outline(x)
-        self.training = block.training
+        self.training = block.training if twin is None else twin.training
+        self.lifted = dict(block.lifted) if twin is None else twin.lifted
+        self.modes = [(module, module.training) for module in block.unit.modules()] if twin is None else twin.modes
         self.is_tuple = isinstance(x, tuple)
         parts = x if isinstance(x, tuple) else (x,)
         self.device, self.dtype = parts[0].device, parts[0].dtype
         autocast = torch.is_autocast_enabled(self.device.type)
         self.unit_dtypes = None if autocast else tuple(part.dtype for part in parts)
-        self.stored = {name: block.stored(name) for name in block.lifted} | dict(stored or {})
-        self.constants = {name: block.stored(name).clone() for name in block.roles.constants}
-        self.counters = {name: block.stored(name).clone() for name in block.roles.counters}
-        self.names = (*block.lifted, *self.counters, *self.constants)
+        with lock_of(block.unit):
+            before = {name: block.stored(name) for name in block.lifted} if twin is None else twin.stored
+            self.constants = {name: block.stored(name).clone() for name in block.roles.constants}
+            self.counters = {name: block.stored(name).clone() for name in block.roles.counters}
+        self.stored = before | dict(stored or {})
+        self.names = (*self.lifted, *self.counters, *self.constants)
         self.call = UnitCall(block.unit, self.names, block.aliases)
-        updates = any(module.training for module in block.unit.modules())
+        updates = any(trains for _, trains in self.modes)
         is_state = {*block.state_names, *self.counters} if updates else set()
         self.copied = [i for i, name in enumerate(self.names) if name in is_state]
         first = len(self.names) - len(self.constants)
@@ -64,7 +70,7 @@ class BlockField:
         self.counts_writes = counts and not any(part.is_inference() for part in parts)
         self.accepted: list[Sample] = []
         self.leaves_checked = False
-        self.must_repeat = self.training and (block.grid is None or block.gradient == "adjoint")
+        self.must_repeat = updates and (block.grid is None or block.gradient == "adjoint")
 
     @property
     def scale(self) -> Fraction:
@@ -72,7 +78,19 @@ class BlockField:
 
     @property
     def breakpoints(self) -> Sequence[Fraction]:
-        return sorted({b for part in self.block.lifted.values() for b in part.function.breakpoints})
+        return sorted({b for part in self.lifted.values() for b in part.function.breakpoints})
+
+    @contextmanager
+    def as_it_was(self) -> Iterator[None]:
+        """The unit's modules in the training or evaluation mode of the forward pass."""
+        now = [(module, module.training) for module, _ in self.modes]
+        try:
+            for module, mode in self.modes:
+                module.training = mode
+            yield
+        finally:
+            for module, mode in now:
+                module.training = mode
 
     def steps(self, plan: Plan) -> list["BlockStages"]:
         """The stages of every step of a plan, their weights read in one go."""
@@ -92,13 +110,13 @@ class BlockField:
         return [leaf for leaf in tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
 
     def _parts(self) -> Sequence[Any]:
-        return list(self.block.lifted.values())
+        return list(self.lifted.values())
 
     def _rows(self, instants: Sequence[Instant], readings: Mapping[Any, Reading]) -> list[list[Tensor]]:
         """For every instant the unit's tensors, in the order of `names`; equal instants share tensors."""
         columns = []
         with torch.autocast(self.device.type, enabled=False):
-            for name, part in self.block.lifted.items():
+            for name, part in self.lifted.items():
                 reading, stored = readings[part.function], self.stored[name]
                 stored = stored if part.kind is Kind.PARAMETER else stored.clone()
                 distinct = [part.kind.decode(row) for row in reading.rows(stored)]

@@ -137,14 +137,16 @@ class ExpansionReading:
     index: tuple[int, ...]
     _tensors: dict = field(default_factory=dict, repr=False)
 
-    @cached_property
-    def _picks(self) -> list[int] | None:
+    def __post_init__(self) -> None:
         one_hot = transfer.is_one_hot(self.design_UK)
-        return [int(k) for k in self.design_UK.argmax(axis=1)] if one_hot else None
+        self._picks = [int(k) for k in self.design_UK.argmax(axis=1)] if one_hot else None
+        self._fits: transfer.Fit | None = None
 
-    @cached_property
+    @property
     def _fit(self) -> transfer.Fit:
-        return transfer.fit(self.design_UK[list(self.index)])
+        if self._fits is None:
+            self._fits = transfer.fit(self.design_UK[list(self.index)])
+        return self._fits
 
     def rows(self, stored_KX: Tensor) -> Sequence[Tensor]:
         if self._picks is not None:
@@ -165,7 +167,10 @@ class ExpansionReading:
             return torch.as_tensor(self._matrix(which)).to(like.device, like.dtype)
         if key not in self._tensors:
             with torch.inference_mode(False):
-                self._tensors[key] = torch.tensor(self._matrix(which), dtype=like.dtype, device=like.device)
+                made = torch.tensor(self._matrix(which), dtype=like.dtype, device=like.device)
+            if type(made) is not Tensor:  # a stand-in of some tracing mode
+                return made
+            self._tensors[key] = made
         return self._tensors[key]
 
     def _matrix(self, which: str) -> np.ndarray:

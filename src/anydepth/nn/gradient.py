@@ -39,23 +39,21 @@ class Piece:
         field = stages[0].field
         self.device = field.device.type
         self.mixed = torch.is_autocast_enabled(self.device), torch.get_autocast_dtype(self.device)
-        self.seed = random_state(field.device) if field.training else None
+        self.seed = random_state(field.device)
 
     def __call__(self, tensors: Sequence[Tensor]) -> State:
         """The piece with other tensors, and the random numbers and precision of the first time."""
         names = {id(old): new for old, new in zip(self.weights, tensors[self.width :], strict=True)}
         own = [at.replace(names) for at in self.stages]
         field = self.stages[0].field
-        now = None if self.seed is None else random_state(field.device)
+        now = random_state(field.device)
         try:
-            if self.seed is not None:
-                set_random_state(field.device, self.seed)
-            with torch.autocast(self.device, enabled=self.mixed[0], dtype=self.mixed[1]):
+            set_random_state(field.device, self.seed)
+            with field.as_it_was(), torch.autocast(self.device, enabled=self.mixed[0], dtype=self.mixed[1]):
                 return self.run(*tensors[: self.width])
         finally:
-            if now is not None:
-                set_random_state(field.device, now)
-            for at, before in zip(self.stages, own, strict=True):
+            set_random_state(field.device, now)
+            for at, before in reversed(list(zip(self.stages, own, strict=True))):
                 at.restore(before)
 
 
@@ -143,11 +141,12 @@ class AdjointStages:
             at = tuple(part.detach().requires_grad_() for part in y[:width])
             slope = self.field.field.stages((self.instants[stage],))(0, at)
             inputs = (*at, *leaves)
-            weights = tuple(w.to(s.dtype) for w, s in zip(y[width : 2 * width], slope, strict=True))
             check_leaves(self.field.field, slope, inputs)
-            if not any(part.requires_grad for part in slope):
+            pairs = [(s, w.to(s.dtype)) for s, w in zip(slope, y[width : 2 * width], strict=True) if s.requires_grad]
+            if not pairs:
                 return (*slope, *(torch.zeros_like(part) for part in inputs))
-            found = torch.autograd.grad(slope, inputs, weights, allow_unused=True)
+            outputs, weights = zip(*pairs, strict=True)
+            found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
         products = (torch.zeros_like(p) if g is None else -g for p, g in zip(inputs, found, strict=True))
         return (*(part.detach() for part in slope), *products)
 

@@ -17,7 +17,7 @@ from anydepth.nn.gradient import checkpointed
 from anydepth.nn.integrate import fixed, last
 from anydepth.nn.plan import Plan
 from anydepth.nn.solver import Tolerance
-from anydepth.nn.structure import State, checked_slope, parts_of
+from anydepth.nn.structure import State, check_finite, checked_slope, like, parts_of, wide
 
 VectorField = Callable[[Tensor, Any], Any]
 
@@ -28,10 +28,10 @@ def odeint(
     t: Tensor | Sequence[TimeLike],
     *,
     method: str = "dopri54",
-    rtol: float = 1e-7,
-    atol: float = 1e-9,
-    steps: int = 1,
-    max_steps: int = 100_000,
+    rtol: float | None = None,
+    atol: float | None = None,
+    max_steps: int | None = None,
+    steps: int | None = None,
     breakpoints: Iterable[TimeLike] = (),
     gradient: str = "backprop",
 ) -> Tensor | State:
@@ -41,25 +41,35 @@ def odeint(
         f: the field; gets t as a scalar tensor, and y as it was given, a tensor or a tuple of tensors.
         t: at least two times, increasing or decreasing.
         method: a scheme. Adaptive ones land on every time of t and every breakpoint.
-        steps: how many equal steps a fixed scheme takes between two times of t.
+        rtol, atol, max_steps: of adaptive schemes, by default 1e-7, 1e-9 and 100,000.
+        steps: how many equal steps a fixed scheme takes between two times of t, by default one.
         breakpoints: times at which f jumps; at them f is read from the side of the step.
         gradient: "backprop", or "checkpoint" to compute every step again in the backward pass.
     """
     scheme, times = SCHEMES[method], _times(t)
     wrap = _wrap(gradient)
+    limits = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+    limits = {name: value for name, value in limits.items() if value is not None}
+    if scheme.is_adaptive and steps is not None:
+        raise ConfigError(f"method {method!r} chooses its own steps, got steps; give rtol and atol, or a fixed method")
+    if limits and not scheme.is_adaptive:
+        raise ConfigError(
+            f"method {method!r} has fixed steps, got {', '.join(limits)}; give steps, or an adaptive method"
+        )
     parts = parts_of(y0, "y0")
-    field = FunctionField(f, isinstance(y0, tuple), parts[0], tuple(exact(b) for b in breakpoints))
+    check_finite(parts, "y0")
+    field = FunctionField(f, isinstance(y0, tuple), parts, tuple(exact(b) for b in breakpoints))
     if scheme.is_adaptive:
-        tolerance = Tolerance(rtol, atol, max_steps)
-        found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(parts, times)
+        tolerance = Tolerance(**({"rtol": 1e-7, "atol": 1e-9, "max_steps": 100_000} | limits))
+        found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(wide(parts), times)
     else:
-        found = [parts]
+        found = [wide(parts)]
         for start, end in pairwise(times):
-            plan = Plan(_interval(start, end, steps), scheme, field.scale)
+            plan = Plan(_interval(start, end, 1 if steps is None else steps), scheme, field.scale)
             stages = [field.stages(instants) for instants in plan.stages]
             found.append(last(fixed(stages, plan.steps, found[-1], wrap), found[-1]))
     stacked = tuple(torch.stack(column) for column in zip(*found, strict=True))
-    return stacked if isinstance(y0, tuple) else stacked[0]
+    return like(y0, stacked)
 
 
 class FunctionField:
@@ -67,8 +77,9 @@ class FunctionField:
 
     scale = Fraction(1)
 
-    def __init__(self, f: VectorField, is_tuple: bool, like: Tensor, breakpoints: Sequence[Fraction]):
-        self.f, self.is_tuple, self.like, self.breakpoints = f, is_tuple, like, breakpoints
+    def __init__(self, f: VectorField, is_tuple: bool, y0: State, breakpoints: Sequence[Fraction]):
+        self.f, self.is_tuple, self.breakpoints = f, is_tuple, breakpoints
+        self.like, self.dtypes = y0[0], [part.dtype for part in y0]
 
     def stages(self, instants: Sequence[Instant]) -> "FunctionStages":
         return FunctionStages(self, instants)
@@ -83,7 +94,8 @@ class FunctionStages:
     def __call__(self, stage: int, y: State) -> State:
         field = self.field
         time = torch.tensor(self._time(stage), dtype=field.like.dtype, device=field.like.device)
-        slope = field.f(time, y if field.is_tuple else y[0])
+        given = tuple(part.to(dtype) for part, dtype in zip(y, field.dtypes, strict=True))
+        slope = field.f(time, given if field.is_tuple else given[0])
         return checked_slope(slope, y, field.is_tuple, "f", "y0")
 
     def _time(self, stage: int) -> float:
@@ -100,6 +112,8 @@ class FunctionStages:
 
 
 def _times(t: Tensor | Sequence[TimeLike]) -> tuple[Fraction, ...]:
+    if isinstance(t, Tensor) and t.requires_grad:
+        raise ConfigError("t requires a gradient, and times have none here; pass t.detach()")
     listed = t.detach().double().tolist() if isinstance(t, Tensor) else list(t)
     if not isinstance(listed, list) or len(listed) < 2:
         raise ConfigError("t must hold at least two times")

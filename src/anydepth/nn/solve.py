@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.depth.grids import Grid
+from anydepth.errors import ConfigError
 from anydepth.nn.adaptive import Adaptive, AdaptiveField, Stats
 from anydepth.nn.chain import solve_chain
 from anydepth.nn.field import BlockField
@@ -16,8 +17,8 @@ from anydepth.nn.gradient import AdjointField, AdjointSolve, checkpointed
 from anydepth.nn.integrate import Wrap, fixed, last
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
-from anydepth.nn.solver import Tolerance
-from anydepth.nn.structure import State
+from anydepth.nn.solver import Solver, Tolerance
+from anydepth.nn.structure import State, is_transformed
 
 if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
@@ -36,6 +37,8 @@ def quick(block: "ContinuousBlock", y: State, x: Tensor | State) -> State | None
 
 def solve(block: "ContinuousBlock", y: State, field: BlockField) -> State:
     """The state at depth 1."""
+    if block.gradient != "backprop" and is_transformed():
+        raise ConfigError(f"torch.func transforms need gradient='backprop', got {block.gradient!r}; use set_gradient")
     if not torch.is_grad_enabled() or block.gradient == "backprop":
         return _forward(block, y, field)
     if block.gradient == "checkpoint":
@@ -59,6 +62,10 @@ def along(block: "ContinuousBlock", y: State, field: BlockField, times: Sequence
 def _forward(block: "ContinuousBlock", y: State, field: BlockField, wrap: Wrap | None = None) -> State:
     plan = block.plan
     if plan is None:
+        if torch.compiler.is_compiling():
+            raise ConfigError(
+                "a block with an adaptive scheme cannot be compiled; compile its unit: block.unit.compile()"
+            )
         return _adaptive(block, field, y, (Fraction(0), Fraction(1)), wrap)[-1]
     block.stats = Stats(plan.evaluations, len(plan.steps))
     return last(fixed(field.steps(plan), plan.steps, y, wrap, block.segment if wrap else 1), y)
@@ -70,9 +77,8 @@ def _adaptive(
     y: State,
     times: Sequence[Fraction],
     wrap: Wrap | None = None,
-    controlled: int | None = None,
 ) -> list[State]:
-    run = Adaptive(field, block.scheme, block.solver.tolerance or Tolerance(), block.label, wrap, controlled)
+    run = Adaptive(field, block.scheme, block.solver.tolerance or Tolerance(), block.label, wrap)
     block.stats = run.stats
     return run.states(y, times)
 
@@ -84,6 +90,8 @@ def _by_adjoint(block: "ContinuousBlock", y: State, field: BlockField) -> State:
     places = [i for i, value in enumerate(context) if isinstance(value, Tensor) and value.is_floating_point()]
     inputs = (*y, *(field.stored[name] for name in names), *(context[i] for i in places))
     mixed = torch.is_autocast_enabled(field.device.type), torch.get_autocast_dtype(field.device.type)
+    field.stored |= {name: field.stored[name].clone() for name in block.state_names}  # as it is before the fit
+    solver = block.solver
 
     def solve_back(result: State, grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         leaves = [tensor.detach().requires_grad_() for tensor in tensors[len(result) :]]
@@ -91,21 +99,23 @@ def _by_adjoint(block: "ContinuousBlock", y: State, field: BlockField) -> State:
         for i, leaf in zip(places, leaves[len(names) :], strict=True):
             filled[i] = leaf
         args, kwargs = tree_unflatten(filled, structure)
-        with torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
-            inner = BlockField(block, field.like, args, kwargs, dict(zip(names, leaves, strict=False)))
-            return _back(block, AdjointField(inner, leaves, len(result)), result, grads)
+        with field.as_it_was(), torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
+            inner = BlockField(block, field.like, args, kwargs, field, dict(zip(names, leaves, strict=False)))
+            return _back(block, solver, AdjointField(inner, leaves, len(result)), result, grads)
 
     return AdjointSolve.apply(lambda: _forward(block, y, field), solve_back, len(y), *inputs)  # pyright: ignore
 
 
-def _back(block: "ContinuousBlock", field: AdjointField, result: State, grads: State) -> Sequence[Tensor]:
+def _back(
+    block: "ContinuousBlock", solver: Solver, field: AdjointField, result: State, grads: State
+) -> Sequence[Tensor]:
     """Gradients of the input and of the field's leaves, from those of the result."""
     state = (*result, *grads, *(torch.zeros_like(leaf) for leaf in field.leaves))
-    if block.grid is None:
-        stats = block.stats
-        end = _adaptive(block, field, state, (Fraction(1), Fraction(0)), controlled=2 * len(result))[-1]
-        block.stats = stats
+    if solver.grid is None:
+        times, controlled = (Fraction(1), Fraction(0)), 2 * len(result)
+        run = Adaptive(field, solver.scheme, solver.tolerance or Tolerance(), block.label, None, controlled)
+        end = run.states(state, times)[-1]
     else:
-        plan = Plan(block.grid.reversed(), block.scheme, block.scale)
+        plan = Plan(solver.grid.reversed(), solver.scheme, block.scale)
         end = last(fixed([field.stages(instants) for instants in plan.stages], plan.steps, state), state)
     return end[len(result) :]

@@ -28,6 +28,9 @@ class Tolerance:
         steps = self.max_steps
         if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
             raise ConfigError(f"max_steps must be a whole number of at least 1, got {steps!r}")
+        plain = {"rtol": float(self.rtol), "atol": float(self.atol), "max_steps": int(steps)}
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """A state is a tensor or a tuple of tensors: its parts, its precision, and slopes that must match it."""
 
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from anydepth.errors import ShapeError
+from anydepth.errors import NumericalError, ShapeError
 
 State = tuple[Tensor, ...]
 
@@ -48,3 +49,22 @@ def checked_slope(slope: Any, y: State, is_tuple: bool, who: str, way_out: str) 
 
 def _fits(part: object, like: Tensor) -> bool:
     return isinstance(part, Tensor) and part.shape == like.shape and part.is_floating_point()
+
+
+def is_transformed() -> bool:
+    """Whether a torch.func transform is at work."""
+    return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def check_finite(parts: State, name: str) -> None:
+    """Refuse values that are not finite. A finite sum has finite terms, and costs a fraction of looking at each."""
+    if torch.compiler.is_compiling() or is_transformed():
+        return
+    for part in parts:
+        total = part.detach().sum(dtype=torch.promote_types(part.dtype, torch.float32)).item()
+        if not isfinite(total) and not bool(torch.isfinite(part).all()):
+            bad = int((~torch.isfinite(part)).sum())
+            raise NumericalError(
+                f"{name} has {bad} non-finite of {part.numel()} values; mend the data or lower the learning rate "
+                "(check_finite=False of a block lets them through)"
+            )

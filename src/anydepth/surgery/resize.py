@@ -15,6 +15,7 @@ from anydepth.errors import AnydepthWarning, ConfigError, choices
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import WeightFunction
 from anydepth.nn.retired import watch_retired
+from anydepth.nn.solver import Solver
 from anydepth.surgery.blocks import Where, blocks_of, per_block
 from anydepth.surgery.change import Change, Form, relative_error
 from anydepth.surgery.optimizer import Replaced, as_optimizers, carry_over
@@ -47,11 +48,10 @@ def refine(
     _check_method(method)
     optimizers = None if optimizer is None else as_optimizers(optimizer)
     replaced: Replaced = {}
-    for name, block in blocks.items():
-        if named and name not in named:
-            continue
-        functions, grid = plans[name]
-        change = _apply(block, "refine", functions, None, grid or _finer(block), method, replaced)
+    chosen = {name: block for name, block in blocks.items() if not named or name in named}
+    solvers = {n: block.solver.changed(steps=plans[n][1] or _finer(block)) for n, block in chosen.items()}
+    for name, block in chosen.items():
+        change = _apply(block, "refine", plans[name][0], solvers[name], method, replaced)
         if change.largest_error > EXACT:
             warn(f"block {name!r} was moved to a size that is not nested: {change}", AnydepthWarning, stacklevel=2)
     if optimizers is None:
@@ -76,7 +76,8 @@ def compress(
     _check_method(method)
     plans = _planned(blocks, size, steps, lambda block: block.functions, basis)
     for name, block in blocks.items():
-        _apply(block, f"compress ({method})", plans[name][0], scheme, plans[name][1], method, {})
+        solver = block.solver.changed(scheme=scheme, steps=plans[name][1])
+        _apply(block, f"compress ({method})", plans[name][0], solver, method, {})
     return small
 
 
@@ -125,8 +126,7 @@ def _apply(
     block: ContinuousBlock,
     operation: str,
     functions: Functions,
-    scheme: str | None,
-    grid: Grid | None,
+    solver: Solver,
     method: str,
     replaced: Replaced,
 ) -> Change:
@@ -135,7 +135,7 @@ def _apply(
     moving = {n: f for n, f in functions.items() if f != block.lifted[n].function}
     errors = {n: relative_error(block, n, block.lifted[n].function.move(f, method)) for n, f in moving.items()}
     old = {name: block.stored(name) for name in moving}
-    block.set_solver(scheme=scheme, steps=grid)
+    block.set_solver(**solver.describe())
     for name, move in block.move(moving, method).items():
         if isinstance(old[name], nn.Parameter):
             replaced[old[name]] = (block.stored(name), move)  # pyright: ignore[reportArgumentType]
