@@ -325,7 +325,7 @@ def test_autocast_keeps_the_state_in_float32():
         assert all(p.grad.dtype == torch.float32 for p in twin.parameters())
         found[mode] = twin.unit.conv1.weight.grad
     size = float(found["backprop"].abs().max())
-    torch.testing.assert_close(found["checkpoint"], found["backprop"], rtol=0, atol=1e-5 * size)
+    torch.testing.assert_close(found["checkpoint"], found["backprop"], rtol=0, atol=5e-3 * size)  # sums in bfloat16
     torch.testing.assert_close(
         found["adjoint"], found["backprop"], rtol=0.5, atol=0.2 * float(found["backprop"].abs().max())
     )
