@@ -359,3 +359,10 @@ def test_compiled_unit_inside_a_block():
     ad.refine(twin)
     ad.refine(block)
     torch.testing.assert_close(twin(x), block(x))
+
+
+def test_compiling_an_adaptive_block_is_refused_with_the_way_out():
+    torch._dynamo.reset()
+    block = ad.ContinuousBlock(Smooth, "linear", 3, scheme="dopri54")
+    with pytest.raises(ConfigError, match=r"block\.unit\.compile"):
+        torch.compile(block, backend="eager")(torch.randn(4, 3))
