@@ -75,7 +75,7 @@ class Recomputed(torch.autograd.Function):
             tensors = tuple(t.detach().requires_grad_(t.requires_grad) for t in tensors)
         with torch.enable_grad():
             results = ctx.piece(tensors)
-        check_leaves(ctx.piece.stages[0].field, results, ctx.saved_tensors if again else tensors)
+        check_leaves(ctx.piece.stages[0].field, results, tensors)
         asked = [(r, g) for r, g in zip(results, grads, strict=True) if g is not None and r.requires_grad]
         wanted = [t for t in tensors if t.requires_grad]
         if not asked or not wanted:
