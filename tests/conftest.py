@@ -8,11 +8,12 @@ import pytest
 import torch
 from hypothesis import settings
 
+torch.set_num_threads(1)
 settings.register_profile("anydepth", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("anydepth")
 
 
 @pytest.fixture(autouse=True)
 def _one_thread_fixed_seed():
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a test may have changed it
     torch.manual_seed(0)

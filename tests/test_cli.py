@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,9 @@ def test_the_demonstration_shows_what_it_should(tmp_path):
     done = command("demo", "--json", "--out", str(tmp_path / "demo"))
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
+    assert Path(results.pop("report")).stat().st_size > 50_000
+    assert results["models"]["continuous"]["verdict"]["proper"]
+    assert not results["models"]["resnet"]["verdict"]["proper"]
     net, control = results["models"]["continuous"], results["models"]["resnet"]
     assert net["accuracy"] >= 97
     assert net["accuracy"] - net["solvers"]["euler"][str(net["steps"])] <= 1

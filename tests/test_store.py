@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import anydepth as ad
+from anydepth import artifact
 from anydepth.depth.bases import BASES
 from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, StorageError
-from anydepth.surgery.store import _seal
 from small_units import Dense
 
 
@@ -70,7 +70,7 @@ def edit(key, value):
         described = json.loads(path.read_text())
         described[key] = value(described[key]) if callable(value) else value
         if key != "seal":
-            described["seal"] = _seal(described)
+            described = artifact.sealed(described)
         path.write_text(json.dumps(described))
 
     return damage
@@ -179,7 +179,10 @@ def test_a_save_that_fails_leaves_the_old_one(tmp_path):
         good[1].unit.linear.weight[0, 0, 0] = float("nan")
     ad.refine(good)
     ad.save(good, tmp_path)
-    assert ad.load(tmp_path, into=sequential())[1].history[0].operation == "refine"
+    with pytest.raises(ModelFileError, match="not finite"):
+        ad.load(tmp_path, into=sequential())
+    again = ad.load(tmp_path, into=sequential(), allow_nonfinite=True)
+    assert again[1].history[0].operation == "refine"
 
 
 def test_shared_tensors_and_shared_blocks_are_resized_on_loading(tmp_path):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
+    from anydepth.verdict.check import Verdict, check
 
 _WHERE = {
     "BASES": "depth.bases",
@@ -49,6 +50,8 @@ _WHERE = {
     "set_solver": "surgery.resize",
     "summary": "surgery.summary",
     "units": "nn",
+    "Verdict": "verdict.check",
+    "check": "verdict.check",
 }
 """Public names and the modules that hold them: nothing is imported before it is used."""
 
@@ -63,10 +66,12 @@ __all__ = [
     "SolverError",
     "Stitch",
     "UNITS",
+    "Verdict",
     "WeightFunction",
     "blocks_of",
     "build",
     "by_step",
+    "check",
     "compress",
     "history",
     "load",

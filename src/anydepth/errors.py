@@ -51,6 +51,26 @@ class StorageError(AnydepthError, OSError):
     exit_code = 6
 
 
+class FolderInUseError(AnydepthError):
+    """A run folder that another process is working in."""
+
+    exit_code = 7
+
+
+class StoppedError(AnydepthError):
+    """A training that a signal ended after it had saved."""
+
+    def __init__(self, message: str, signal: int):
+        super().__init__(message)
+        self.exit_code = 128 + signal
+
+
+class RankLostError(AnydepthError):
+    """A process of a distributed training that is gone."""
+
+    exit_code = 6
+
+
 class AnydepthWarning(UserWarning):
     """Something that works, but probably not as meant."""
 

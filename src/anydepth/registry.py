@@ -1,7 +1,8 @@
 """Named parts, found by importing the package that holds them: a new part is one new file."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from inspect import signature
 from pkgutil import iter_modules
 from typing import Generic, TypeVar
 
@@ -54,3 +55,11 @@ class Registry(Generic[T]):
             for module in iter_modules(import_module(self._package).__path__):
                 import_module(f"{self._package}.{module.name}")
             self._package = None
+
+
+def check_options(what: str, make: Callable, options: Mapping[str, object], given: int = 0) -> None:
+    """Refuse options that a callable does not take by name, before it is called; the first `given` are not options."""
+    taken = list(signature(make).parameters)[given:]
+    for name in options:
+        if name not in taken:
+            raise ConfigError(f"{what} has no option {name!r}; {choices(name, taken)}")

@@ -1,5 +1,6 @@
 """`anydepth demo`."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 from rich.table import Table
 
 from anydepth.cli.output import Json, console, print_json, progress
+from anydepth.cli.training_bar import training_bar
 
 _SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
 
@@ -16,37 +18,63 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure, the numbers and the two models.")] = Path(
+    out: Annotated[Path, typer.Option(help="Folder for the runs, the figure, the numbers and the reports.")] = Path(
         "demo-output"
     ),
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of weights and batches.")] = 0,
     json: Json = False,
 ) -> None:
-    """Train two small nets on bundled digits; run the same weights at other depths and solvers, and compressed.
+    """Train on bundled digits; run the same weights at other depths and solvers, compress them, judge, report.
 
-    Takes under a minute on two cores. Example: anydepth demo --out demo-output
+    Takes about a minute on two cores.
+
+    \b
+    Example:
+      anydepth demo --out demo-output
     """
-    from anydepth import artifact, save
-    from anydepth.demo.experiment import run
+    from anydepth import artifact
+    from anydepth.demo import experiment
     from anydepth.demo.figure import draw
+    from anydepth.report.page import write_report
 
+    say = partial(console.print, soft_wrap=True) if not json else _silent
     artifact.make_folder(out)
+    say(
+        "[bold]1. Train once.[/] A net whose depth is continuous, grown while it trains, and a ResNet of the same unit."
+    )
+    runs = experiment.train_both(out, seed, partial(training_bar, quiet=True))
+    results: dict[str, Any] = experiment.facts_of(seed, runs) | {"models": {}}
+    say("[bold]2. Run at any depth.[/] The same weights with other solvers, other step counts, fewer parameters.\n")
     with progress() as report:
-        results, models = run(seed, report)
-    for name, model in models.items():
-        save(model, out / name)
+        for name, run in runs.items():
+            results["models"][name] = experiment.examine(run, experiment.TITLES[name], report)
+    say(_table(results))
+    say("\n[bold]3. Judge.[/] Is the trained net an ODE, or tied to the solver it was trained with?")
+    for name, model in results["models"].items():
+        verdict = model["verdict"]
+        word = "[green]proper[/]" if verdict["proper"] else "[red]not proper[/]"
+        say(f"   {name}: {word}: {verdict['reason']}")
+    half = experiment.compress_half(runs["continuous"], out / "continuous-half")
+    small, whole = results["models"]["continuous"]["half"], results["models"]["continuous"]
+    say("\n[bold]4. Compress.[/] No data, no retraining: half of the basis functions and half of the steps")
+    say(f"   keep {small['accuracy']:.1f} % of {whole['accuracy']:.1f} %; the small net is in {half.folder}")
     artifact.write_json(out / "demo.json", results)
     draw(results, out / "demo.png")
+    with progress() as report:
+        page = write_report(runs["continuous"], report=report).path
     if json:
-        print_json(results)
-    else:
-        _show(results)
-        console.print(
-            f"\nfigure [bold]{out / 'demo.png'}[/], numbers {out / 'demo.json'}, models {out}/continuous, {out}/resnet"
-        )
+        print_json(results | {"report": str(page)})
+        return
+    say(f"\nfigure {out / 'demo.png'}, numbers {out / 'demo.json'}")
+    say(f"next: anydepth list, anydepth train mnist, anydepth evaluate {out}/continuous --scheme euler --steps 5")
+    say(f"open the report: [bold]{page}[/]")
 
 
-def _show(results: dict[str, Any]) -> None:
+def _silent(*_: object) -> None:
+    """Say nothing, for programs."""
+
+
+def _table(results: dict[str, Any]) -> Table:
     models = results["models"]
     table = Table(
         title=f"Test accuracy (%) on {results['test_images']} digits, seed {results['seed']}",
@@ -57,7 +85,7 @@ def _show(results: dict[str, Any]) -> None:
         table.add_column(model["title"].replace(": ", "\n"), justify="right")
     for title, values in _rows(models):
         table.add_row(title, *values, end_section=title.endswith("trained"))
-    console.print(table)
+    return table
 
 
 def _rows(models: dict[str, Any]) -> list[tuple[str, list[str]]]:
@@ -65,15 +93,10 @@ def _rows(models: dict[str, Any]) -> list[tuple[str, list[str]]]:
     for scheme, steps in _SHOWN:
         rows.append((f"{scheme}, {steps} steps", [f"{m['solvers'][scheme][str(steps)]:.1f}" for m in models.values()]))
     halves = [m["compressed"][str(m["half"]["size"])] for m in models.values()]
-    kept = [f"{h['accuracy']:.1f}" for h in halves]
-    rows.append(("half the basis functions", kept))
+    rows.append(("half the basis functions", [f"{h['accuracy']:.1f}" for h in halves]))
     rows.append(("half the basis functions and steps", [f"{m['half']['accuracy']:.1f}" for m in models.values()]))
     rows.append(("block replaced by the identity", [f"{m['identity']:.1f}" for m in models.values()]))
-    rows.append(
-        (
-            "parameters, then at half",
-            [f"{m['parameters']:,} -> {h['parameters']:,}" for m, h in zip(models.values(), halves, strict=True)],
-        )
-    )
+    kept = [f"{m['parameters']:,} -> {h['parameters']:,}" for m, h in zip(models.values(), halves, strict=True)]
+    rows.append(("parameters, then at half", kept))
     rows.append(("training time", [f"{m['seconds']:.0f} s" for m in models.values()]))
     return rows

@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from anydepth.cli.output import Json, console, print_json
+from anydepth.registry import Registry
 
 
 def register(app: typer.Typer) -> None:
@@ -13,9 +14,11 @@ def register(app: typer.Typer) -> None:
 
 
 def list_parts(json: Json = False) -> None:
-    """Show the schemes, bases, units and models that can be named.
+    """Show the schemes, bases, units, models, datasets, recipes and refinement rules that can be named.
 
-    Example: anydepth list --json
+    \b
+    Example:
+      anydepth list --json
     """
     parts = _parts()
     if json:
@@ -29,16 +32,23 @@ def list_parts(json: Json = False) -> None:
 
 
 def _parts() -> dict[str, dict[str, str]]:
+    from anydepth.data.source import SOURCES
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
     from anydepth.nn.parts import MODELS, UNITS
+    from anydepth.recipes import RECIPES
+    from anydepth.train.growth import RULES
 
-    return {
-        "schemes": {name: _scheme(SCHEMES[name]) for name in SCHEMES},
-        "bases": {name: _first_line(BASES[name]) for name in BASES},
-        "units": {name: _first_line(UNITS[name]) for name in UNITS},
-        "models": {name: _first_line(MODELS[name]) for name in MODELS},
+    kinds: dict[str, Registry] = {
+        "bases": BASES,
+        "units": UNITS,
+        "models": MODELS,
+        "datasets": SOURCES,
+        "recipes": RECIPES,
+        "refinement rules": RULES,
     }
+    schemes = {name: _scheme(SCHEMES[name]) for name in SCHEMES}
+    return {"schemes": schemes} | {kind: {n: _first_line(parts[n]) for n in parts} for kind, parts in kinds.items()}
 
 
 def _scheme(scheme: Any) -> str:
@@ -46,5 +56,5 @@ def _scheme(scheme: Any) -> str:
     return f"{kind}, {scheme.stages} evaluation{'s' if scheme.stages > 1 else ''} a step"
 
 
-def _first_line(part: type) -> str:
+def _first_line(part: object) -> str:
     return (part.__doc__ or "").strip().split("\n")[0]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,8 +11,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help="Data directory; else $ANYDEPTH_DATA, else one in the user's cache."),
+]
+Split = Annotated[str, typer.Option("--split", metavar="PART", help="train, validation or test.")]
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
@@ -22,10 +29,17 @@ def print_json(value: Any) -> None:
 def progress() -> Iterator[Any]:
     """A bar; yields report(what, share done)."""
     columns = (TextColumn("{task.description:38}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
 
         def report(what: str, share: float) -> None:
             bar.update(task, description=what, completed=share)
 
         yield report
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A metric as people read it."""
+    if value is None:
+        return "-"
+    return f"{value:.2f} %" if metric.endswith(("accuracy", "agreement")) else f"{value:.4g}"

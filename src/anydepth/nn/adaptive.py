@@ -1,6 +1,6 @@
 """Adaptive integration: an embedded pair that chooses its steps and lands on every breakpoint."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
@@ -78,6 +78,9 @@ class AdaptiveField(Protocol):
     def stages(self, instants: Sequence[Instant]) -> Stages: ...
 
 
+Across = Callable[[Sequence[float]], list[float]]
+
+
 @dataclass
 class Adaptive:
     """One integration in progress."""
@@ -89,6 +92,8 @@ class Adaptive:
     wrap: Wrap | None = None
     controlled: int | None = None
     """How many leading components of the state the error norm looks at; all by default."""
+    across: "Across | None" = None
+    """Adds up numbers over all processes that integrate parts of one batch, so that they take the same steps."""
 
     def __post_init__(self) -> None:
         self.stats = Stats()
@@ -163,8 +168,7 @@ class Adaptive:
             self.tolerance.atol + self.tolerance.rtol * torch.maximum(a.detach().abs(), b.detach().abs())
             for a, b in list(zip(before, after, strict=True))[: self.controlled]
         ]
-        finite = all(bool(torch.isfinite(part).all()) for part in after)
-        return _rms(error[: self.controlled], limits) if finite else float("inf")
+        return self._rms(error[: self.controlled], limits) if self._is_finite(after) else float("inf")
 
     def _slope(self, y: State, t: Fraction, stop: Fraction) -> State:
         """The field at t, read from the side of `stop`."""
@@ -177,9 +181,22 @@ class Adaptive:
         slope = (run if self.wrap is None else self.wrap(run, [stages]))(*y)
         stages.accept()
         self.stats.evaluations += 1
-        if not all(bool(torch.isfinite(part).all()) for part in slope):
+        if not self._is_finite(slope):
             raise SolverError(self.where, t, Cause.NON_FINITE, self.stats)
         return slope
+
+    def _is_finite(self, parts: State) -> bool:
+        """Whether every process has finite numbers only."""
+        bad = sum(not bool(torch.isfinite(part).all()) for part in parts)
+        return not (bad if self.across is None else self.across([float(bad)])[0])
+
+    def _rms(self, parts: Sequence[Tensor], limits: Sequence[Tensor]) -> float:
+        """Root mean square of the parts over their limits."""
+        ratios = (p.detach().double() / q.double().clamp_min(1e-300) for p, q in zip(parts, limits, strict=True))
+        sums = [sum(float(ratio.square().sum()) for ratio in ratios), float(sum(part.numel() for part in parts))]
+        total, count = sums if self.across is None else self.across(sums)
+        value = (total / max(count, 1.0)) ** 0.5
+        return value if isfinite(value) else float("inf")
 
     @torch.no_grad()
     def _initial_width(self, y: State, t: Fraction, stop: Fraction, slope: State) -> Fraction:
@@ -191,7 +208,7 @@ class Adaptive:
         scale = float(self.field.scale)
         seen = slice(self.controlled)
         limits = [self.tolerance.atol + self.tolerance.rtol * part.detach().abs() for part in y[seen]]
-        d0, d1 = _rms(y[seen], limits), whole * abs(scale) * _rms(slope[seen], limits)
+        d0, d1 = self._rms(y[seen], limits), whole * abs(scale) * self._rms(slope[seen], limits)
         h0 = 1e-6 if min(d0, d1) < 1e-5 or not isfinite(d0 + d1) else max(0.01 * d0 / d1, 1e-12)
         width = min(_exact(h0 * whole), abs(stop - t))
         side = Side.RIGHT if (sign > 0) != (width == abs(stop - t)) else Side.LEFT
@@ -200,7 +217,7 @@ class Adaptive:
         )
         self.stats.evaluations += 1
         h0 = float(width) / whole
-        d2 = whole * abs(scale) * _rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits) / h0
+        d2 = whole * abs(scale) * self._rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits) / h0
         largest = max(d1, d2)
         flat = largest <= 1e-15 or not isfinite(largest)
         h1 = max(1e-6, 1e-3 * h0) if flat else (0.01 / largest) ** (1 / (self.scheme.order + 1))
@@ -233,10 +250,3 @@ def _landing(t: Fraction, stop: Fraction, width: Fraction) -> Fraction:
 def _exact(value: float) -> Fraction:
     """A width with a short binary expansion, so that exact times stay cheap."""
     return Fraction(float(np.float32(value))) if 1e-30 < value < 1e30 else Fraction(value)
-
-
-def _rms(parts: Sequence[Tensor], limits: Sequence[Tensor]) -> float:
-    ratios = (p.detach().double() / q.double().clamp_min(1e-300) for p, q in zip(parts, limits, strict=True))
-    total = sum(float(ratio.square().sum()) for ratio in ratios)
-    value = (total / max(sum(part.numel() for part in parts), 1)) ** 0.5
-    return value if isfinite(value) else float("inf")

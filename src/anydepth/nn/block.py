@@ -15,7 +15,7 @@ from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import ConfigError, UnitError, choices
-from anydepth.nn.adaptive import Stats
+from anydepth.nn.adaptive import Across, Stats
 from anydepth.nn.call import aliases_of
 from anydepth.nn.choose import Choice, choose
 from anydepth.nn.field import BlockField
@@ -78,6 +78,7 @@ class ContinuousBlock(nn.Module):
         super().__init__()
         self.time, self.check_finite, self.stats = time, check_finite, Stats()
         self.history: tuple = ()
+        self.across: Across | None = None
         self.scale = _finite_fraction(scale)
         first = make_units(unit, 1, init)[0]
         if any(isinstance(module, ContinuousBlock) for module in first.modules()):

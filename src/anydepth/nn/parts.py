@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from anydepth.errors import ConfigError
-from anydepth.registry import Registry
+from anydepth.registry import Registry, check_options
 
 UNITS: Registry[type[nn.Module]] = Registry("unit", package="anydepth.nn.units")
 """Units by name. A unit is made by unit(width, **options) and keeps the shape of x, of rank `input_rank`."""
@@ -16,6 +16,7 @@ MODELS: Registry[type[nn.Module]] = Registry("model", package="anydepth.nn.model
 
 def build(name: str, **config: Any) -> nn.Module:
     """The registered model `name` made with `config`."""
+    check_options(f"model {name!r}", MODELS[name], config)
     try:
         return MODELS[name](**config)
     except TypeError as error:

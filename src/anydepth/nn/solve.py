@@ -78,7 +78,8 @@ def _adaptive(
     times: Sequence[Fraction],
     wrap: Wrap | None = None,
 ) -> list[State]:
-    run = Adaptive(field, block.scheme, block.solver.tolerance or Tolerance(), block.label, wrap)
+    across = block.across if block.training else None
+    run = Adaptive(field, block.scheme, block.solver.tolerance or Tolerance(), block.label, wrap, across=across)
     block.stats = run.stats
     return run.states(y, times)
 

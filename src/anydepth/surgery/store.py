@@ -1,5 +1,7 @@
 """Saving and loading models: model.json, written from the live model, beside model.safetensors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from warnings import warn
 from torch import Tensor, nn
 
 from anydepth import artifact
+from anydepth.artifact.writing import staged
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import read_function
@@ -30,47 +33,62 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
         "format": FORMAT,
         "version": VERSION,
         "architecture": recipe_of(model),
-        "blocks": {name: _describe(block) for name, block in blocks_of(model).items()},
-        "tensors": {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()},
+        "blocks": describe_blocks(model),
+        "tensors": artifact.describe_tensors(tensors),
         "sha256": artifact.digest(content),
     }
-    sealed = artifact.json_bytes(description | {"seal": _seal(description)})
-    artifact.write_bytes(folder / TENSORS, content)
-    artifact.write_bytes(folder / MODEL, sealed)
+    sealed = artifact.json_bytes(artifact.sealed(description))
+    artifact.write_pair(folder / TENSORS, content, folder / MODEL, sealed)
     return folder
 
 
-def _seal(description: dict[str, Any]) -> str:
-    """A hash of the description itself, so that no edited or damaged one passes."""
-    return artifact.digest(artifact.json_bytes({k: v for k, v in description.items() if k != "seal"}))
+def describe_blocks(model: nn.Module) -> dict[str, Any]:
+    """Every block's solver, weight functions and history, as JSON values."""
+    return {name: _describe(block) for name, block in blocks_of(model).items()}
 
 
-def load(folder: str | PathLike[str], into: nn.Module | None = None) -> nn.Module:
+def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfinite: bool = False) -> nn.Module:
     """The saved model: built from its registered parts, or filled into a model of the same architecture.
 
     The blocks of `into` take on the sizes, bases and solvers of the file; it is unchanged when
-    the file does not fit.
+    the file does not fit. Weights that are not finite are refused unless they are allowed.
     """
     folder = Path(folder)
-    described = _description(folder / MODEL)
-    tensors = _tensors(folder / TENSORS, described)
-    try:
+    described, tensors = _whole_pair(folder, allow_nonfinite)
+    with _blamed_on(folder / MODEL):
         model = _rebuilt(described, folder) if into is None else into
-        blocks = _matched(model, described)
-        _check_names(model, tensors)
-        prepared = {name: _prepare(name, blocks[name], told) for name, told in described["blocks"].items()}
-        _check_shapes(model, prepared, tensors)
-        for name, (functions, solver, history) in prepared.items():
-            blocks[name].resize(functions)
-            blocks[name].set_solver(**solver)
-            blocks[name].history = history
-        model.load_state_dict(tensors, assign=into is None)
+        _fill(model, described["blocks"], tensors, assign=into is None)
+    return model
+
+
+def fill(model: nn.Module, blocks: dict[str, Any], tensors: dict[str, Tensor], origin: Path) -> None:
+    """Give a model of the same architecture the blocks and tensors of a file; it is unchanged when they do not fit."""
+    with _blamed_on(origin):
+        _fill(model, blocks, tensors, assign=False)
+
+
+@contextmanager
+def _blamed_on(path: Path) -> Iterator[None]:
+    """Whatever goes wrong inside is the file's fault."""
+    try:
+        yield
     except ModelFileError:
         raise
     except (AnydepthError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         cause = f"{type(error).__name__}: {error}" if not isinstance(error, AnydepthError) else str(error)
-        raise ModelFileError(f"{folder / MODEL} does not describe this model: {cause}") from error
-    return model
+        raise ModelFileError(f"{path} does not describe this model: {cause}") from error
+
+
+def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor], assign: bool) -> None:
+    blocks = _matched(model, described)
+    _check_names(model, tensors)
+    prepared = {name: _prepare(name, blocks[name], told) for name, told in described.items()}
+    _check_shapes(model, prepared, tensors)
+    for name, (functions, solver, history) in prepared.items():
+        blocks[name].resize(functions)
+        blocks[name].set_solver(**solver)
+        blocks[name].history = history
+    model.load_state_dict(tensors, assign=assign)
 
 
 def _describe(block: ContinuousBlock) -> dict[str, Any]:
@@ -98,16 +116,27 @@ def _description(path: Path) -> dict[str, Any]:
     for key, kind in (("blocks", dict), ("tensors", dict), ("sha256", str), ("seal", str)):
         if not isinstance(described.get(key), kind):
             raise ModelFileError(f"{path} lacks {key!r}; the file is damaged, save the model again")
-    if described["seal"] != _seal(described):
-        raise ModelFileError(f"{path} does not match its own seal; it was damaged or edited, save the model again")
+    artifact.check_seal(described, path)
     return described
 
 
-def _tensors(path: Path, described: dict[str, Any]) -> dict[str, Tensor]:
-    content = artifact.read_bytes(path)
-    if artifact.digest(content) != described["sha256"]:
-        raise ModelFileError(f"{path} does not match its SHA-256 in {MODEL}; the file is damaged, save the model again")
-    return artifact.unpack_tensors(content, str(path))
+def _whole_pair(folder: Path, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The description and the tensors it vouches for; it may still be staged, if saving was killed halfway."""
+    waiting = staged(folder / MODEL)
+    try:
+        return _pair(folder, folder / MODEL, allow_nonfinite)
+    except ModelFileError:
+        if not waiting.exists():
+            raise
+        with suppress(ModelFileError):
+            return _pair(folder, waiting, allow_nonfinite)
+        raise
+
+
+def _pair(folder: Path, path: Path, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    described = _description(path)
+    tensors = artifact.read_tensors(folder / TENSORS, described["tensors"], described["sha256"], allow_nonfinite)
+    return described, tensors
 
 
 def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
@@ -119,9 +148,8 @@ def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
     return build(architecture["model"], **architecture["config"])
 
 
-def _matched(model: nn.Module, described: dict[str, Any]) -> dict[str, ContinuousBlock]:
+def _matched(model: nn.Module, told: dict[str, Any]) -> dict[str, ContinuousBlock]:
     blocks = blocks_of(model)
-    told = described["blocks"]
     if blocks.keys() != told.keys():
         raise ModelFileError(f"the file has blocks {_names(told)}, the model has {_names(blocks)}; {_SAME}")
     for name, block in blocks.items():

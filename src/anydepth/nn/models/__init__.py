@@ -1,5 +1,6 @@
 """Whole models made of stems, blocks and heads. One file per model, registered by name."""
 
+from anydepth.nn.models.flow import Flow
 from anydepth.nn.models.image import ImageNetwork
 
-__all__ = ["ImageNetwork"]
+__all__ = ["Flow", "ImageNetwork"]

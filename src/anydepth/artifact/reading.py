@@ -1,0 +1,85 @@
+"""Reading with suspicion: plain files only, of a size known before they are read, JSON without tricks."""
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from anydepth.artifact.writing import json_bytes
+from anydepth.errors import ModelFileError, StorageError
+
+LARGEST_JSON = 64 * 2**20
+"""Bytes of a description; that of a model with 100,000 tensors has about 20 million."""
+
+
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """The contents of a plain file of at most `limit` bytes; links, devices and pipes are refused unopened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise ModelFileError(f"no file {path}; expected the folder that anydepth.save wrote") from None
+    except OSError as error:
+        if path.is_symlink():
+            raise ModelFileError(f"{path} is a link, expected a plain file; copy the file itself there") from None
+        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{path} is no plain file; expected one that anydepth.save wrote")
+        if limit is not None and status.st_size > limit:
+            raise ModelFileError(f"{path} has {status.st_size:,} bytes, more than the {limit:,} it may have")
+        try:
+            return file.read()
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object."""
+    return parse_json(read_bytes(path, LARGEST_JSON), str(path))
+
+
+def parse_json(content: bytes, name: str) -> dict[str, Any]:
+    """A JSON object in which no name occurs twice and every number is finite."""
+    try:
+        value = json.loads(content.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"{name} is not JSON: {error}; the file is damaged or foreign, save the model again"
+        ) from None
+    if not isinstance(value, dict):
+        raise ModelFileError(f"{name} holds a {type(value).__name__}, expected an object; save the model again")
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r:.60} occurs twice")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON's")
+
+
+def seal_of(values: Mapping[str, Any]) -> str:
+    return digest(json_bytes({name: value for name, value in values.items() if name != "seal"}))
+
+
+def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with a hash of themselves, so that no edited or damaged ones pass."""
+    return {**values, "seal": seal_of(values)}
+
+
+def check_seal(values: Mapping[str, Any], path: Path) -> None:
+    if values.get("seal") != seal_of(values):
+        raise ModelFileError(f"{path} does not match its own seal; it was damaged or edited, save the model again")

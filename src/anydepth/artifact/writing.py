@@ -1,0 +1,124 @@
+"""Writing: whole or not at all, and there to stay."""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from anydepth.errors import ConfigError, StorageError
+
+TEMPORARY = ".tmp"
+"""How the names of files end that are not whole yet."""
+
+watchers: list[Callable[[str], None]] = []
+"""Told of every named point that writing passes; tests stop the process there."""
+
+
+def reached(point: str) -> None:
+    for watcher in watchers:
+        watcher(point)
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot make folder {path}: {error.strerror or error}; choose another place") from error
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write beside the file, then rename over it; after a crash at any point the old file or the new one is there."""
+    make_folder(path.parent)
+    temporary = _temporary(path)
+    try:
+        _fill(temporary, content, path.suffix)
+        _rename(temporary, path)
+        sync_folder(path.parent)
+    except OSError as error:
+        _give_up(path, error, temporary)
+
+
+def write_pair(first: Path, content: bytes, second: Path, voucher: bytes) -> None:
+    """Two files of one folder, the second vouching for the first.
+
+    After a crash at any point a whole pair is there: both old, both new, or the new first file with
+    its voucher still under the name `staged(second)`.
+    """
+    make_folder(first.parent)
+    temporaries = _temporary(first), _temporary(second)
+    try:
+        _fill(temporaries[0], content, first.suffix)
+        _fill(temporaries[1], voucher, second.suffix)
+        os.replace(temporaries[1], staged(second))
+        reached("voucher staged")
+        _rename(temporaries[0], first)
+        _rename(staged(second), second)
+        sync_folder(first.parent)
+    except OSError as error:
+        _give_up(first, error, *temporaries)
+
+
+def staged(path: Path) -> Path:
+    """Where a voucher waits for the file it vouches for."""
+    return path.with_name(f".{path.name}.next")
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+
+
+def _fill(path: Path, content: bytes, kind: str) -> None:
+    half = len(content) // 2
+    with open(path, "wb") as file:
+        file.write(content[:half])
+        reached(f"{kind} half written")
+        file.write(content[half:])
+        file.flush()
+        os.fsync(file.fileno())
+    reached(f"{kind} written")
+
+
+def _rename(source: Path, target: Path) -> None:
+    os.replace(source, target)
+    reached(f"{target.suffix} renamed")
+
+
+def _give_up(path: Path, error: OSError, *temporaries: Path) -> None:
+    for temporary in temporaries:
+        with suppress(OSError):
+            temporary.unlink()
+    raise StorageError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames in a folder last, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Clear away what a killed process left half written; call it while no other process writes there."""
+    for path in folder.glob(f".*{TEMPORARY}"):
+        with suppress(OSError):
+            path.unlink()
+
+
+def json_bytes(value: Any) -> bytes:
+    """JSON text of plain values; anything else is refused before a file is touched."""
+    try:
+        return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"cannot be written as JSON: {error}; use plain finite numbers, text, lists and dicts"
+        ) from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_bytes(path, json_bytes(value))

@@ -1,0 +1,55 @@
+"""`anydepth predict`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from anydepth.cli.output import Json, RunFolder, console, print_json
+
+_SHOWN = 20
+
+
+def register(app: typer.Typer) -> None:
+    app.command("predict")(predict)
+
+
+def predict(
+    run: RunFolder,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy) or images.")],
+    json: Json = False,
+) -> None:
+    """What a trained model says about your files.
+
+    Arrays hold raw values, as the dataset does (pixels 0 to 255, not normalised): shape (count, channels,
+    height, width) for images, (count, features) for vectors.
+
+    \b
+    Examples:
+      anydepth predict runs/mnist seven.png
+      anydepth predict runs/mnist batch.npy --json
+    """
+    from anydepth.deploy.predict import predict as predictions
+    from anydepth.train.runs import open_run
+
+    opened = open_run(run)
+    found = {str(file): predictions(opened, file) for file in files}
+    if json:
+        print_json({"run": str(run), "predictions": found})
+        return
+    for file, entries in found.items():
+        table = Table(title=file, title_justify="left")
+        for name in ("example", *entries[0]):
+            table.add_column(name, justify="right")
+        for index, entry in enumerate(entries[:_SHOWN]):
+            table.add_row(str(index), *(_cell(value) for value in entry.values()))
+        console.print(table)
+        if len(entries) > _SHOWN:
+            console.print(f"and {len(entries) - _SHOWN:,} more; --json gives all")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{x:.4g}" for x in value[:8]) + (", ..." if len(value) > 8 else "")
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

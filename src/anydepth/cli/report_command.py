@@ -1,0 +1,46 @@
+"""`anydepth report`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anydepth.cli.output import Data, Json, Split, console, print_json, progress
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report")(report)
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN|DIR", help="Folder of a run, or of several runs.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="By default report.html in the folder.")] = None,
+    split: Split = "test",
+    examples: Annotated[int | None, typer.Option(min=1, help="Evaluate on so many examples; by default all.")] = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """One HTML file about a run: curves, accuracy over solvers and sizes, weights over depth, config, lineage.
+
+    \b
+    Examples:
+      anydepth report runs/digits
+      anydepth report runs/mnist --data ~/data --examples 2000
+      anydepth report runs                     # compares all runs in the folder
+    """
+    from anydepth.report.overview import write_overview
+    from anydepth.report.page import write_report
+    from anydepth.train.runs import RECORD, open_run
+
+    if not (folder / RECORD).exists() and any(folder.glob(f"*/{RECORD}")):
+        path = write_overview(folder, out)
+        found = {"report": str(path)}
+    else:
+        with progress() as bar:
+            result = write_report(open_run(folder), data, out, split, examples, bar)
+        path = result.path
+        found = {"report": str(path), **result.describe()}
+    if json:
+        print_json(found)
+    else:
+        console.print(f"report [bold]{path}[/]")

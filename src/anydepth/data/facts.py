@@ -1,0 +1,39 @@
+"""What a model must know of the data it was trained on: stored with the run, never read from the data again."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Task = Literal["classify", "tag", "regress"]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class Facts(BaseModel):
+    """Found in the training part alone."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    task: Task
+    kind: Literal["images", "vectors", "sentences"]
+    shape: tuple[int, ...]
+    """Of one input; () for sentences, whose length varies."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes, in the order of the model's outputs."""
+    mean: tuple[Finite, ...] = ()
+    std: tuple[Finite, ...] = ()
+    """Per channel, in the units of the stored values."""
+    words: tuple[str, ...] = ()
+    """The vocabulary of sentences; the first two are padding and the unknown word."""
+
+    def model_options(self) -> dict[str, Any]:
+        """What the data decides about a model; models take what they know of it."""
+        options: dict[str, Any] = {}
+        if self.labels:
+            options["classes"] = len(self.labels)
+        if self.kind == "images":
+            options["image"] = list(self.shape)
+        if self.kind == "vectors":
+            options["features"] = self.shape[0]
+        if self.words:
+            options["words"] = len(self.words)
+        return options

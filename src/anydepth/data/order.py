@@ -1,0 +1,68 @@
+"""Randomness of the data as a pure function of (seed, epoch, index): no stream is consumed, so the order and the
+augmentation are the same for any number of workers, threads and ranks, and after any resume."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Indices = NDArray[np.int64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_POOL = 50
+"""Batches of like length are formed within pools of this many batches, which are random."""
+
+
+class Draw(NamedTuple):
+    """Where in the training a batch belongs; decides every random choice about it."""
+
+    seed: int
+    epoch: int
+
+
+def scramble(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of SplitMix64: a bijection of 64-bit words without visible pattern."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX[0]
+    x = (x ^ (x >> np.uint64(27))) * _MIX[1]
+    return x ^ (x >> np.uint64(31))
+
+
+def words(draw: Draw, indices: Indices, stream: int) -> NDArray[np.uint64]:
+    """One random 64-bit word for every example; `stream` tells uses apart."""
+    key = np.zeros(1, np.uint64)
+    for part in (draw.seed, draw.epoch, stream):
+        key = scramble((key ^ np.uint64(part)) * _GOLDEN + _GOLDEN)
+    return scramble(key ^ scramble(indices.astype(np.uint64) * _GOLDEN + _GOLDEN))
+
+
+def below(draw: Draw, indices: Indices, stream: int, bound: int) -> Indices:
+    """One random whole number in [0, bound) for every example."""
+    return (words(draw, indices, stream) % np.uint64(bound)).astype(np.int64)
+
+
+def permutation(draw: Draw, count: int, stream: int = 0) -> Indices:
+    """All examples in random order."""
+    return np.argsort(words(draw, np.arange(count), stream), kind="stable")
+
+
+def batches(draw: Draw, count: int, size: int, lengths: Indices | None = None) -> list[Indices]:
+    """The batches of one epoch, all of `size` examples; what is left over comes up in other epochs.
+
+    With `lengths`, examples of like length share a batch, and the batches come in random order.
+    """
+    order = permutation(draw, count)
+    if lengths is not None:
+        pools = [order[start : start + _POOL * size] for start in range(0, count, _POOL * size)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+    size = min(size, count)
+    parts = [order[start : start + size] for start in range(0, count - size + 1, size)]
+    if lengths is None:
+        return parts
+    return [parts[i] for i in permutation(draw, len(parts), stream=1)]
+
+
+def split(seed: int, count: int, held_out: int) -> tuple[Indices, Indices]:
+    """Examples to train on and examples held out, each in their original order."""
+    order = permutation(Draw(seed, 0), count, stream=2)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])

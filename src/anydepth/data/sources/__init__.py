@@ -1,0 +1,1 @@
+"""Datasets; each file registers its own."""

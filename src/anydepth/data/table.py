@@ -1,0 +1,60 @@
+"""One part of a dataset in memory, and batches of it."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from anydepth.data.facts import Facts
+from anydepth.data.order import Draw, Indices
+
+IGNORED = -100
+"""Target of positions that do not count, such as padding."""
+
+
+class Batch(NamedTuple):
+    """What the model is called with, and what it should say."""
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+    def to(self, device: torch.device, dtype: torch.dtype, channels_last: bool = False) -> "Batch":
+        """Moved to a device; what is floating also to a dtype, images also to a layout."""
+
+        def moved(x: Tensor) -> Tensor:
+            x = x.to(device, dtype) if x.is_floating_point() else x.to(device)
+            return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x
+
+        return Batch(tuple(moved(x) for x in self.inputs), moved(self.targets))
+
+
+class Augment(NamedTuple):
+    """Random changes of training images: shift by up to `crop` pixels, mirror left and right."""
+
+    crop: int = 0
+    flip: bool = False
+
+
+class Table(ABC):
+    """Examples of one part: images, vectors or sentences."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, indices: Indices) -> Self:
+        """Some of the examples."""
+
+    @abstractmethod
+    def facts(self) -> Facts:
+        """What a model needs to know; asked of the training part only."""
+
+    @abstractmethod
+    def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:
+        """Inputs ready for the model; changed at random if both `augment` and `draw` are given."""
+
+    @property
+    def lengths(self) -> Indices | None:
+        """How long each example is, where that varies."""
+        return None

@@ -1,0 +1,34 @@
+"""Vectors: points with classes, or with other vectors to be found from them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anydepth.data.facts import Facts
+from anydepth.data.order import Draw, Indices
+from anydepth.data.table import Augment, Batch, Table
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors(Table):
+    """inputs (count, features) in float32; targets are classes if there are labels, else vectors."""
+
+    inputs: NDArray[np.float32]
+    targets: NDArray[np.float32] | Indices
+    labels: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, indices: Indices) -> Self:
+        return type(self)(self.inputs[indices], self.targets[indices], self.labels)
+
+    def facts(self) -> Facts:
+        task = "classify" if self.labels else "regress"
+        return Facts(task=task, kind="vectors", shape=self.inputs.shape[1:], labels=self.labels)
+
+    def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:
+        return Batch((torch.from_numpy(self.inputs[indices]),), torch.from_numpy(self.targets[indices]))

@@ -1,0 +1,73 @@
+"""Files that people want predictions for, as inputs of a trained model."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anydepth.data.facts import Facts
+from anydepth.data.images import normalised
+from anydepth.errors import DataError
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
+_LARGEST = 2**31
+"""Bytes of an array file that are read at most."""
+
+
+def read_inputs(path: Path, facts: Facts) -> Tensor:
+    """The examples in a file (count, ...): an array (.npy), or one image."""
+    if not path.is_file():
+        raise DataError(f"no file {path}; name an array (.npy){' or an image' if facts.kind == 'images' else ''}")
+    if path.suffix.lower() in IMAGE_SUFFIXES and facts.kind == "images":
+        return normalised(torch.from_numpy(_image(path, facts)), facts)
+    if path.suffix.lower() != ".npy":
+        expected = f".npy or one of {', '.join(IMAGE_SUFFIXES)}" if facts.kind == "images" else ".npy"
+        raise DataError(f"{path} has suffix {path.suffix!r}; expected {expected}")
+    array = _checked(path, _array(path), facts)
+    return normalised(array, facts) if facts.kind == "images" else array
+
+
+def _array(path: Path) -> np.ndarray:
+    """A .npy file, mapped; objects, which would need pickle, and lengths that the file does not have are refused."""
+    if path.stat().st_size > _LARGEST:
+        raise DataError(f"{path} has {path.stat().st_size:,} bytes, more than {_LARGEST:,}; split it")
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError) as error:
+        raise DataError(f"{path} is no array that can be read: {error}; write it with numpy.save") from None
+
+
+def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
+    shape = tuple(facts.shape)
+    if len(shape) == 3 and shape[0] == 1 and array.shape[-2:] == shape[1:] and array.ndim < 4:
+        array = array.reshape(-1, *shape)
+    elif array.ndim == len(shape):
+        array = array[None]
+    allowed = ("uint8", "float32", "float64") if facts.kind == "images" else ("float32", "float64")
+    if array.dtype.name not in allowed:
+        raise DataError(f"{path} has dtype {array.dtype}, expected {' or '.join(allowed)}")
+    if array.ndim != len(shape) + 1 or tuple(array.shape[1:]) != shape:
+        raise DataError(f"{path} has shape {array.shape}, expected (count, {', '.join(map(str, shape))})")
+    if not len(array):
+        raise DataError(f"{path} is empty: its shape is {array.shape}; give at least one example")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise DataError(f"{path} has {array[place]} at {place}; inputs must be finite")
+    return torch.from_numpy(np.array(array, dtype=np.uint8 if array.dtype == np.uint8 else np.float32))
+
+
+def _image(path: Path, facts: Facts) -> np.ndarray:
+    from PIL import Image, UnidentifiedImageError
+
+    channels, height, width = facts.shape
+    if channels not in (1, 3):
+        raise DataError(f"the model takes {channels} channels, so {path} cannot be an image; give an array (.npy)")
+    try:
+        with Image.open(path) as image:
+            if image.size != (width, height):
+                raise DataError(f"{path} is {image.width} x {image.height}, expected {width} x {height} pixels")
+            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
+    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} is no image that can be read: {error}") from None
+    return pixels.reshape(height, width, channels).transpose(2, 0, 1)[None].copy()

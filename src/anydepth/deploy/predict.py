@@ -1,0 +1,37 @@
+"""Predictions of a trained run for files."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anydepth.deploy.inputs import read_inputs
+from anydepth.errors import ConfigError, NumericalError
+from anydepth.train.evaluate import evaluating
+from anydepth.train.runs import Run
+
+_BATCH = 500
+
+
+def predict(run: Run, path: Path) -> list[dict[str, Any]]:
+    """One entry for every example in the file: label and probability, or the output vector."""
+    facts = run.facts
+    if facts.kind == "sentences":
+        raise ConfigError("this model reads sentences; predictions for text files are not there yet")
+    inputs = read_inputs(path, facts)
+    model = run.model()
+    first = next(model.parameters())
+    found: list[dict[str, Any]] = []
+    with evaluating(model):
+        for part in inputs.to(first.device, first.dtype).split(_BATCH):
+            outputs = model(part)
+            if not torch.isfinite(outputs).all():
+                raise NumericalError(f"the model's outputs for {path} are not finite; run it with a finer solver")
+            found += _labelled(outputs, facts.labels) if facts.labels else [{"output": row} for row in outputs.tolist()]
+    return found
+
+
+def _labelled(outputs: torch.Tensor, labels: tuple[str, ...]) -> list[dict[str, Any]]:
+    probabilities, classes = outputs.float().softmax(-1).max(-1)
+    pairs = zip(classes.tolist(), probabilities.tolist(), strict=True)
+    return [{"label": labels[index], "probability": round(p, 6)} for index, p in pairs]

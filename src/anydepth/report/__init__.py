@@ -1,0 +1,1 @@
+"""Reports: runs measured and shown as one-file pages; nothing here trains."""

@@ -1,0 +1,142 @@
+"""Everything a report says of one run, found before a word of it is written."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch import nn
+
+from anydepth.data.source import Part
+from anydepth.data.table import Table
+from anydepth.errors import ConfigError, DataError, NumericalError, StorageError
+from anydepth.report.collect import CompressionCurve, SolverGrid, compression_curve, solver_grid, without_blocks
+from anydepth.report.curves import logged
+from anydepth.report.weights import WeightLines, weight_lines
+from anydepth.report.yardstick import Yardstick
+from anydepth.surgery.change import Change, history
+from anydepth.surgery.summary import Summary, summary
+from anydepth.train.evaluate import Report, Score, evaluate
+from anydepth.train.prepare import precision_of
+from anydepth.train.runs import Run
+from anydepth.train.task import METRIC
+
+
+@dataclass(frozen=True)
+class Model:
+    """What can be said of a model without data."""
+
+    summary: Summary
+    history: dict[str, tuple[Change, ...]]
+    lines: tuple[WeightLines, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the model does on one part of the data."""
+
+    examples: int
+    score: Score | None
+    """Of the model as it is; None where its outputs are not finite."""
+    grid: SolverGrid
+    curve: CompressionCurve
+    bare: float | None
+    """The metric without the blocks; None where the outputs are not finite."""
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "examples": self.examples,
+            "value": None if self.score is None else self.score.value,
+            "solvers": self.grid.describe(),
+            "compression": self.curve.describe(),
+            "without_blocks": self.bare,
+        }
+
+
+@dataclass(frozen=True)
+class Findings:
+    """One run: its log, its model, and what was measured; `unmeasured` says why something was not."""
+
+    run: Run
+    split: str
+    metrics: list[dict[str, Any]]
+    counts: dict[str, int] = field(default_factory=dict)
+    """Examples of each part that was read."""
+    model: Model | None = None
+    measured: Measured | None = None
+    unmeasured: str = ""
+
+    @property
+    def yardstick(self) -> Yardstick:
+        base = "as trained" if self.run.record.parent is None else "as made"
+        return Yardstick(METRIC[self.run.facts.task], base)
+
+    @property
+    def reference(self) -> float | None:
+        """The metric of the model as it is."""
+        return self.measured.score.value if self.measured and self.measured.score else None
+
+
+def find(run: Run, root: Path | None, split: str, examples: int | None, report: Report | None) -> Findings:
+    """Read and measure a run; where its data cannot be read, the rest is found all the same."""
+    if split not in get_args(Part):
+        raise ConfigError(f"unknown part {split!r}; expected one of {', '.join(get_args(Part))}")
+    if examples is not None and examples < 1:
+        raise ConfigError(f"a report needs at least 1 example, got {examples}; give a larger number, or none for all")
+    found = Findings(run, split, logged(run))
+    if not run.is_finished:
+        return replace(found, unmeasured="this run holds no trained model yet")
+    network = run.model().to("cuda" if torch.cuda.is_available() and run.config.device != "cpu" else "cpu")
+    try:
+        tables = _tables(run, root, split)
+    except (DataError, StorageError, ConfigError) as error:
+        return replace(found, model=_read(network), unmeasured=str(error).rstrip("."))
+    found = replace(found, counts={part: len(table) for part, table in tables.items()})
+    if not len(tables[split]):
+        return replace(found, model=_read(network), unmeasured=f"the {split} part of the data is empty")
+    measured = measure(network, _some(tables[split], examples), run, report)
+    return replace(found, model=_read(network), measured=measured)
+
+
+def _tables(run: Run, root: Path | None, split: str) -> dict[str, Table]:
+    """The parts to count and to measure on; the test part is not read for another."""
+    dataset = run.dataset(root)
+    return {part: dataset.part(part) for part in get_args(Part) if part in ("train", "validation", split)}
+
+
+def _some(table: Table, count: int | None) -> Table:
+    """As many examples as asked for, spread over the part."""
+    if count is None or count >= len(table):
+        return table
+    return table.take(np.linspace(0, len(table) - 1, count).round().astype(np.int64))
+
+
+def _read(network: nn.Module) -> Model:
+    """After measuring, so that the evaluations of adaptive schemes are known."""
+    return Model(summary(network), history(network), weight_lines(network))
+
+
+def measure(network: nn.Module, table: Table, run: Run, report: Report | None) -> Measured:
+    """The model as it is, with other solvers, compressed, and without its blocks."""
+    config, device = run.config, next(network.parameters()).device
+
+    def judge(model: nn.Module) -> Score:
+        return evaluate(model, table, run.facts, config.evaluation.batch, precision_of(config.training, device))
+
+    def within(start: float, end: float) -> Report:
+        return lambda what, share: report(what, start + (end - start) * share) if report is not None else None
+
+    bare = _judged(without_blocks(network), judge)
+    grid = solver_grid(network, judge, report=within(0.02, 0.6))
+    curve = compression_curve(network, judge, report=within(0.6, 0.98))
+    score = _judged(network, judge)
+    within(0.98, 1.0)("writing", 0.0)
+    return Measured(len(table), score, grid, curve, None if bare is None else bare.value)
+
+
+def _judged(model: nn.Module, judge: Any) -> Score | None:
+    try:
+        return judge(model)
+    except NumericalError:
+        return None

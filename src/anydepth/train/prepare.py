@@ -1,0 +1,130 @@
+"""From a config to the things a run needs; everything that can be refused is refused here, before training."""
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from inspect import signature
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import linear
+
+from anydepth.data.dataset import Dataset
+from anydepth.data.facts import Facts
+from anydepth.data.table import Table
+from anydepth.errors import AnydepthError, ConfigError
+from anydepth.nn.parts import MODELS, build
+from anydepth.surgery.resize import set_gradient
+from anydepth.train.config import RunConfig, TrainingSettings
+from anydepth.train.evaluate import evaluating, fitting
+from anydepth.train.growth import check_rule
+from anydepth.train.schedule import places
+from anydepth.train.task import loss_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a training starts from."""
+
+    config: RunConfig
+    facts: Facts
+    train: Table
+    validation: Table | None
+    model: nn.Module
+    per_epoch: int
+    total: int
+
+
+def prepare(config: RunConfig, dataset: Dataset) -> Prepared:
+    """Read the data, build the model, and try them together; nothing is written."""
+    train, validation = dataset.part("train"), dataset.part("validation")
+    facts = train.facts()
+    model = make_model(config, facts)
+    check_batch(model, train, facts)
+    per_epoch = max(1, len(train) // config.training.batch)
+    total = length_of(config, per_epoch)
+    return Prepared(config, facts, train, validation if len(validation) else None, model, per_epoch, total)
+
+
+def make_model(config: RunConfig, facts: Facts) -> nn.Module:
+    """The untrained model; what the data decides is filled in where the config leaves it open."""
+    make = MODELS[config.model.name]
+    taken = signature(make).parameters
+    decided = {name: value for name, value in facts.model_options().items() if name in taken}
+    torch.manual_seed(config.seed)
+    model = build(config.model.name, **(decided | config.model.options))
+    _check_fit(config, facts, model)
+    set_gradient(model, config.model.gradient, config.model.segment)
+    check_rule(config.refine, model)
+    return model.to(device_of(config), torch.float64 if config.training.precision == "float64" else torch.float32)
+
+
+def _check_fit(config: RunConfig, facts: Facts, model: nn.Module) -> None:
+    given = {name: value for name, value in config.model.options.items() if name in facts.model_options()}
+    for name, value in given.items():
+        if value != facts.model_options()[name]:
+            raise ConfigError(
+                f"model.options.{name} is {value!r}, but the data has {facts.model_options()[name]!r}; leave it out"
+            )
+    if facts.task == "regress" and config.training.label_smoothing:
+        raise ConfigError("training.label_smoothing is for classes, but this data has none; set it to 0")
+    if facts.kind != "images" and (config.data.crop or config.data.flip):
+        raise ConfigError(f"data.crop and data.flip are for images, but this data has {facts.kind}; leave them out")
+
+
+def check_batch(model: nn.Module, part: Table, facts: Facts) -> None:
+    """Refuse a model that cannot take the data or does not answer it, by trying two examples."""
+    try:
+        with evaluating(model):
+            inputs, targets = fitting(model, part.batch(np.arange(min(2, len(part))), facts))
+            loss_of(facts.task, model(*inputs), targets)
+    except AnydepthError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        kind = f"{facts.kind} of shape {facts.shape}" if facts.shape else facts.kind
+        raise ConfigError(f"model {type(model).__name__} does not fit this data ({kind}): {error}") from error
+
+
+def device_of(config: RunConfig) -> torch.device:
+    has_cuda = torch.cuda.is_available()
+    if config.device == "cuda" and not has_cuda:
+        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device; use device=cpu or auto")
+    return torch.device("cuda" if has_cuda and config.device != "cpu" else "cpu")
+
+
+def precision_of(training: TrainingSettings, device: torch.device) -> AbstractContextManager:
+    """Autocast for bfloat16, else nothing; a fresh one for every use."""
+    if training.precision == "bfloat16":
+        _check_bfloat16(device)
+        return torch.autocast(device.type, torch.bfloat16)
+    return nullcontext()
+
+
+@cache
+def _check_bfloat16(device: torch.device) -> None:
+    try:
+        linear(*(torch.ones(8, 8, dtype=torch.bfloat16, device=device) for _ in range(2)))
+    except RuntimeError as error:
+        raise ConfigError(f"bfloat16 does not work on this machine: {error}; use training.precision=float32") from None
+
+
+def length_of(config: RunConfig, per_epoch: int) -> int:
+    """Optimiser steps of the whole run; milestones beyond its end are refused."""
+    training, refine = config.training, config.refine
+    total = training.steps if training.steps is not None else (training.epochs or 0) * per_epoch
+    late = [
+        at for at, place in zip(refine.at, places(refine.at, refine.unit, per_epoch), strict=True) if place >= total
+    ]
+    if late:
+        raise ConfigError(
+            f"refine.at has {late[0]}, but the run ends before: it has {total} steps, {per_epoch} an epoch"
+        )
+    return total
+
+
+def warm_up() -> None:
+    """Call the vector maths library once: its first multi-threaded call can be slightly wrong."""
+    x = torch.linspace(0.1, 1, 1 << 16)
+    for function in (torch.log, torch.exp, torch.sin, torch.tanh):
+        function(x)

@@ -1,0 +1,100 @@
+"""One training over several processes, as torchrun starts them; alone, all of this does nothing."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from anydepth.data.order import Indices
+from anydepth.errors import ConfigError, RankLostError
+from anydepth.nn.synced import synchronise
+from anydepth.surgery.blocks import blocks_of
+from anydepth.train.config import RunConfig
+
+_PATIENCE = timedelta(minutes=30)
+"""How long a rank waits for the others before it gives up; a dead one is noticed at once."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train one model."""
+
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+    def share(self, indices: Indices) -> Indices:
+        """This rank's part of a batch: neighbours, so that all ranks together see the batch in its order."""
+        start, end = (len(indices) * rank // self.world for rank in (self.rank, self.rank + 1))
+        return indices[start:end]
+
+    def total(self, numbers: Sequence[float]) -> list[float]:
+        """Numbers added up over all ranks; the same on each."""
+        if self.world == 1:
+            return list(numbers)
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
+        dist.all_reduce(sums)
+        return sums.tolist()
+
+    def weight(self, here: int, everywhere: int) -> float:
+        """Factor on a rank's mean loss that makes the mean over ranks the mean over examples."""
+        return 1.0 if self.world == 1 else here * self.world / max(1, everywhere)
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse what cannot be done over several ranks."""
+        if config.training.batch < self.world:
+            raise ConfigError(f"training.batch is {config.training.batch}, too small for {self.world} ranks")
+        if self.world > 1 and config.model.gradient == "adjoint":
+            raise ConfigError("gradient 'adjoint' does not work over several ranks; use 'checkpoint'")
+
+    def together(self, model: nn.Module) -> nn.Module:
+        """The model as one over all ranks: gradients averaged, batch statistics and adaptive steps common."""
+        if self.world == 1:
+            return model
+        synchronise(model)
+        for block in blocks_of(model).values():
+            block.across = self.total
+        return DistributedDataParallel(model, process_group=dist.new_group(), broadcast_buffers=False)
+
+    def wait(self) -> None:
+        """Until all ranks are here."""
+        if self.world > 1:
+            dist.barrier()
+
+
+ALONE = Ranks()
+
+
+@contextmanager
+def connected(device: torch.device) -> Iterator[Ranks]:
+    """The ranks of this process, connected to each other as long as the context lasts."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world == 1:
+        yield ALONE
+        return
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+    try:
+        yield Ranks(dist.get_rank(), world)
+    except RuntimeError as error:
+        if "gloo" in str(error).lower() or "nccl" in str(error).lower() or "connection" in str(error).lower():
+            raise RankLostError(f"another rank is gone ({error}); go on with --resume") from error
+        raise
+    finally:
+        dist.destroy_process_group()
+
+
+def seed_step(seed: int, step: int, rank: int) -> None:
+    """Random numbers of one step (dropout) from (seed, step, rank) alone, so that nothing of them need be saved."""
+    torch.manual_seed((seed * 1_000_003 + step) * 1_009 + rank)

@@ -1,0 +1,238 @@
+"""The training loop."""
+
+from math import isfinite
+from time import monotonic, perf_counter
+from typing import Any
+
+import numpy as np
+from torch import nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+
+from anydepth.artifact import reached
+from anydepth.data.order import Draw, Indices, batches
+from anydepth.data.table import Augment, Table
+from anydepth.errors import NumericalError, StoppedError
+from anydepth.surgery.summary import summary
+from anydepth.train.average import averaged_copy, update_average
+from anydepth.train.checkpoint import read_newest, write_checkpoint
+from anydepth.train.evaluate import Score, evaluate, nfe_of
+from anydepth.train.growth import grow
+from anydepth.train.interrupt import Interrupt
+from anydepth.train.optim import make_optimizer, set_rate
+from anydepth.train.prepare import Prepared, device_of, precision_of
+from anydepth.train.progress import Progress, Status, Watch
+from anydepth.train.ranks import ALONE, Ranks, seed_step
+from anydepth.train.runs import Run
+from anydepth.train.schedule import places, rate
+from anydepth.train.snapshot import capture, restore
+from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
+
+
+class Trainer:
+    """A model, its optimiser and its data; `fit` trains from wherever `progress` stands."""
+
+    def __init__(self, prepared: Prepared, run: Run, watch: Watch | None = None, ranks: Ranks = ALONE):
+        self.config, self.facts, self.run, self.watch = prepared.config, prepared.facts, run, watch or Watch()
+        self.train_part, self.validation = prepared.train, prepared.validation
+        self.model, self.per_epoch, self.total = prepared.model, prepared.per_epoch, prepared.total
+        self.optimizer = make_optimizer(self.model, self.config.optimizer)
+        self.average = None if self.config.training.ema is None else averaged_copy(self.model)
+        self.device, self.ranks = device_of(self.config), ranks
+        ranks.check(self.config)
+        self.progress = Progress()
+        self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
+        self._saved = monotonic()
+        self._form = self._shape()
+        self._wrap()
+
+    def _wrap(self) -> None:
+        """What is called in training: the model, or its copies on all ranks together."""
+        self._called = self.ranks.together(self.model)
+
+    @property
+    def result(self) -> nn.Module:
+        """The model that training makes: the average where one is kept."""
+        return self.model if self.average is None else self.average
+
+    # The loop
+
+    def fit(self, interrupt: Interrupt | None = None) -> nn.Module:
+        """Train to the end, from wherever the training is."""
+        progress, began = self.progress, perf_counter() - self.progress.seconds
+        order = self._order()
+        while progress.step < self.total:
+            epoch, place = divmod(progress.step, self.per_epoch)
+            if place == 0:
+                order = self._order()
+            if progress.step in self.refine_at[progress.level :]:
+                self._refine()
+            loss, sums, lr, stop = self._step(order[place], epoch, interrupt)
+            progress.step += 1
+            progress.sums += sums
+            progress.seconds = perf_counter() - began
+            self.watch.step(self._status(epoch, loss))
+            if progress.step % self.config.log_every == 0:
+                line = {"kind": "step", "step": progress.step, "epoch": epoch, "train_batch_loss": loss, "lr": lr}
+                self.log(line)
+            if progress.step % self.per_epoch == 0 or progress.step == self.total:
+                self._end_epoch(epoch + 1, lr)
+            self._save_if_due(stop)
+        return self.result
+
+    def _order(self) -> list[Indices]:
+        draw = Draw(self.config.seed, self.progress.step // self.per_epoch)
+        return batches(draw, len(self.train_part), self.config.training.batch, self.train_part.lengths)
+
+    def _step(
+        self, indices: Indices, epoch: int, interrupt: Interrupt | None = None
+    ) -> tuple[float, Tally, float, int]:
+        """One step of the optimiser, not taken when loss or gradient is not finite; also the signal that came."""
+        config, step = self.config, self.progress.step
+        seed_step(config.seed, step, self.ranks.rank)
+        lr = config.optimizer.lr * rate(config.schedule, step, self.total, self.per_epoch)
+        set_rate(self.optimizer, lr)
+        augment, draw = Augment(config.data.crop, config.data.flip), Draw(config.seed, epoch)
+        mine = self.ranks.share(indices)
+        batch = self.train_part.batch(mine, self.facts, augment if any(augment) else None, draw)
+        dtype = next(self.model.parameters()).dtype
+        inputs, targets = batch.to(self.device, dtype, config.training.channels_last)
+        self.model.train()
+        with precision_of(config.training, self.device):
+            outputs = self._called(*inputs)
+            loss = loss_of(self.facts.task, outputs, targets, config.training.label_smoothing)
+        here = tally(self.facts.task, outputs, targets, loss.item())
+        signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
+        *numbers, stop = self.ranks.total((*here.numbers(), float(signal)))
+        self._check_finite("loss", numbers[0], lr)
+        sums = Tally(numbers[0], numbers[1], int(numbers[2]))
+        self.optimizer.zero_grad()
+        (loss * self.ranks.weight(here.count, sums.count)).backward()
+        self._check_and_clip(lr)
+        self.optimizer.step()
+        if self.average is not None:
+            update_average(self.average, self.model, config.training.ema or 0.0, step)
+        return sums.loss / max(1, sums.count), sums, lr, signal or int(stop)
+
+    def _check_and_clip(self, lr: float) -> None:
+        norm = get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
+        self._check_finite("gradient", norm.item(), lr)
+        if self.config.training.clip is not None:
+            clip_grads_with_norm_(self.model.parameters(), self.config.training.clip, norm)
+
+    def _check_finite(self, what: str, value: float, lr: float) -> None:
+        if not isfinite(value):
+            raise NumericalError(
+                f"the {what} is {value} at step {self.progress.step + 1} of {self.total}, learning rate {lr:g}; "
+                "nothing was updated with it; try a smaller optimizer.lr, schedule.warmup, training.clip, or more "
+                "steps in depth"
+            )
+
+    # Growing
+
+    def _refine(self) -> None:
+        """Grow the model as a transaction: save, grow with the optimiser, save; and note what growing alone does."""
+        self.save()
+        before, scores = self._form, self._validated("before")
+        grow(self.model, self.config.refine, self.progress.level, self.optimizer)
+        reached("model grown")
+        if self.average is not None:
+            grow(self.average, self.config.refine, self.progress.level, None)
+            self.average.requires_grad_(False)
+        self._wrap()
+        self.progress.level += 1
+        self._form = self._shape()
+        changes = {name: {"from": before[name], "to": self._form[name]} for name in before}
+        self.log({"kind": "refine", "step": self.progress.step, **changes, **scores, **self._validated("after")})
+        reached("refinement logged")
+        self.save()
+
+    def _validated(self, when: str) -> dict[str, Any]:
+        return {} if self.validation is None else self.score(self.validation).named(f"validation_{when}")
+
+    # Saving and going on
+
+    def save(self) -> None:
+        """Write a checkpoint; the first rank does."""
+        self._saved = monotonic()
+        if not self.ranks.is_first:
+            return
+        snapshot = capture(self, self.run.metrics_bytes())
+        write_checkpoint(self.run.folder, self.progress.step, self.progress.level, snapshot)
+
+    def resume(self) -> bool:
+        """Go back to the newest whole checkpoint, if there is one."""
+        snapshot = read_newest(self.run.folder)
+        size = 0 if snapshot is None else restore(self, snapshot)
+        if self.ranks.is_first:
+            self.run.cut_metrics(size)
+        self._form = self._shape()
+        self._wrap()
+        return snapshot is not None
+
+    def _save_if_due(self, signal: int) -> None:
+        is_over = self.progress.step == self.total
+        is_old = monotonic() - self._saved >= 60 * self.config.checkpoint_minutes
+        if is_over or signal or is_old:
+            self.save()
+        if signal and not is_over:
+            raise StoppedError(
+                f"stopped by signal {signal} after step {self.progress.step} of {self.total}, which is saved; "
+                "go on with --resume",
+                signal,
+            )
+
+    # Scores and metrics
+
+    def score(self, part: Table) -> Score:
+        """The trained model on a part of the data."""
+        precision = precision_of(self.config.training, self.device)
+        batch, total = self.config.evaluation.batch, self.ranks.total
+        mine = part if self.ranks.world == 1 else part.take(self.ranks.share(np.arange(len(part))))
+        return evaluate(self.result, mine, self.facts, batch, precision, total=total)
+
+    def log(self, line: dict[str, Any]) -> None:
+        if self.ranks.is_first:
+            self.run.log(line)
+            self.watch.event(line)
+
+    def _end_epoch(self, epoch: int, lr: float) -> None:
+        progress, sums = self.progress, self.progress.sums
+        is_due = epoch % self.config.evaluation.every == 0 or progress.step == self.total
+        line = {
+            "kind": "epoch",
+            "epoch": epoch,
+            "step": progress.step,
+            "train_loss": sums.loss / max(1, sums.count),
+            f"train_{METRIC[self.facts.task]}": metric(self.facts.task, sums),
+            "lr": lr,
+            "nfe": nfe_of(self.model),
+            **self._form,
+            "seconds": round(progress.seconds, 3),
+        }
+        if self.validation is not None and is_due:
+            line |= self.score(self.validation).named("validation")
+        progress.sums = Tally()
+        self.log(line)
+
+    def _shape(self) -> dict[str, Any]:
+        """What the model is now, in JSON values."""
+        found = summary(self.model)
+        return {
+            "weights": ", ".join(dict.fromkeys(row.form.weights for row in found.rows)),
+            "solver": ", ".join(dict.fromkeys(row.form.solver for row in found.rows)),
+            "parameters": found.parameters,
+        }
+
+    def _status(self, epoch: int, loss: float) -> Status:
+        task, form = self.facts.task, self._form
+        return Status(
+            step=self.progress.step,
+            total=self.total,
+            epoch=epoch,
+            loss=loss,
+            metric=METRIC[task],
+            value=metric(task, self.progress.sums),
+            nfe=nfe_of(self.model),
+            depth=f"{form['weights']} {form['solver']}",
+            parameters=form["parameters"],
+        )

@@ -1,0 +1,1 @@
+"""Verdicts: is a trained model an ODE, or tied to its solver?"""

@@ -1,0 +1,300 @@
+"""RunConfig: everything wrong is refused in one line, every field has an effect."""
+
+import json
+from pathlib import Path
+from types import UnionType
+from typing import Union, get_args, get_origin
+
+import pytest
+import torch
+from pydantic import BaseModel
+
+from anydepth.artifact import digest, pack_tensors
+from anydepth.data.table import Batch
+from anydepth.errors import ConfigError
+from anydepth.recipes import RECIPES
+from anydepth.surgery.blocks import blocks_of
+from anydepth.train.config import RunConfig, read_config
+from anydepth.train.loop import train
+from anydepth.train.override import override
+from anydepth.train.prepare import prepare
+from anydepth.train.runs import Run, dataset_of, open_run
+from anydepth.train.trainer import Trainer
+from command import assert_refused, run_command
+from small_runs import TINY, tiny
+
+
+def groups_in(annotation):
+    """The groups of settings that a field may hold, by the name that selects each."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    models = [part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)]
+    return {model.model_fields["name"].default if len(models) > 1 else None: model for model in models}
+
+
+def leaves(model=RunConfig, prefix=(), chosen=()):
+    """Every (path, variant settings, field) of the schema."""
+    for name, field in model.model_fields.items():
+        path = (*prefix, name)
+        groups = groups_in(field.annotation)
+        if not groups:
+            yield path, chosen, field
+        for variant, group in groups.items():
+            selected = () if variant is None else (f"{name}.name={variant}",)
+            yield from leaves(group, path, (*chosen, *selected))
+
+
+LEAVES = [(".".join(path), chosen, field) for path, chosen, field in leaves()]
+LACKING = {"schedule.name=step": ("schedule.milestones=[1]",)}
+"""What a variant needs besides its name."""
+
+
+def wrong_values(path, field):
+    """Values that no field of this kind takes."""
+    schema = RunConfig.model_json_schema()
+    yield '{"a": {"b": 1}}' if field.annotation is not dict and "options" not in path else "3"
+    yield "[[]]"
+    kinds = str(field.annotation)
+    if "int" in kinds or "float" in kinds:
+        yield from ("abc", "NaN", "Infinity", "-1", '"3"', "1e400")
+    if "bool" in kinds:
+        yield from ("maybe", "1")
+    if "Literal" in kinds:
+        yield "nonesuch"
+    assert schema["additionalProperties"] is False
+
+
+WRONG = [(path, chosen, value) for path, chosen, field in LEAVES for value in wrong_values(path, field)]
+
+
+@pytest.mark.parametrize(("path", "chosen", "value"), WRONG)
+def test_wrong_values_are_refused_in_one_line(path, chosen, value, capsys, tmp_path):
+    extras = [setting for choice in chosen for setting in (choice, *LACKING.get(choice, ()))]
+    settings = [part for setting in (*extras, f"{path}={value}") for part in ("--set", setting)]
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *settings)
+    assert_refused(done, 2, path.split(".")[-1])
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("optimizer.lrr=1", "did you mean 'lr'"),
+        ("optimiser.lr=1", "did you mean 'optimizer'"),
+        ("training.epoch=1", "did you mean 'epochs'"),
+        ("schedule.milestones=[1]", "schedule.milestones"),
+        ("data.name=mnits", "did you mean 'mnist'"),
+        ("data.options.size=3", "no option 'size'"),
+        ("model.name=imagee", "did you mean 'image'"),
+        ("model.options.chanels=[4]", "did you mean 'channels'"),
+        ("model.options.basis=linaer", "did you mean 'linear'"),
+        ("model.options.classes=7", "but the data has 10"),
+        ("model.options.size=0", "size"),
+        ("refine.rule=nestedd", "did you mean 'nested'"),
+        ("refine.options.sizes=[2]", "no option 'sizes'"),
+        ("refine.at=[3,2]", "must increase"),
+        ("refine.at=[99]", "the run ends before"),
+        ("training.steps=5", "either epochs or steps"),
+        ("training.epochs=null", "either epochs or steps"),
+        ("seed", "a.b=value"),
+        ("=3", "a.b=value"),
+        ("seed.deeper=3", "not a group"),
+        ("optimizer.name=sgdd", "sgd"),
+        ("data.validation=5000", "cannot be held out"),
+    ],
+)
+def test_slips_of_the_pen_are_pointed_out(setting, says, capsys, tmp_path):
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", "--set", setting)
+    assert_refused(done, 3 if "held out" in says else 2, says)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_refinement_that_would_fail_later_is_refused_before_training(capsys, tmp_path):
+    settings = ["refine.rule=listed", 'refine.options={"sizes":[2,3,5]}']
+    words = [part for setting in settings for part in ("--set", setting)]
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *words)
+    assert_refused(done, 2, "refinement 4")
+
+
+def test_changing_a_variant_drops_the_fields_it_does_not_have():
+    config = override(RECIPES["digits"](), ["optimizer.name=adamw", "optimizer.lr=0.01", "schedule.name=constant"])
+    assert config.optimizer.name == "adamw"
+    assert config.optimizer.weight_decay == 1e-3
+    assert config.schedule.plain() if hasattr(config.schedule, "plain") else config.schedule.name == "constant"
+
+
+def test_a_config_survives_its_own_json():
+    for name in RECIPES:
+        config = RECIPES[name]()
+        assert read_config(json.loads(json.dumps(config.plain()))) == config
+
+
+@pytest.mark.parametrize("values", [None, [], "text", {"data": 3}, {}, {"seed": float("nan")}])
+def test_configs_that_are_none_are_refused(values):
+    with pytest.raises(ConfigError):
+        read_config(values)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"seed": 1e999}', "\x00", "\xff"])
+def test_bad_config_files_are_refused(content, tmp_path, capsys):
+    (tmp_path / "bad.json").write_bytes(content.encode("latin-1"))
+    assert_refused(run_command(capsys, "train", tmp_path / "bad.json"), 2, "bad.json")
+
+
+def test_show_config_can_be_trained_from(capsys, tmp_path):
+    done = run_command(capsys, "train", "digits", "--set", "training.epochs=20", "--show-config")
+    (tmp_path / "mine.json").write_text(done.out)
+    again = run_command(capsys, "train", tmp_path / "mine.json", "--show-config")
+    assert again.out == done.out
+    assert json.loads(done.out)["training"]["epochs"] == 20
+
+
+# Every field has an effect
+
+
+def outcome(folder, config):
+    """Everything that a run leaves behind, but for times."""
+    run = train(config, folder)
+    lines = [{k: v for k, v in line.items() if k != "seconds"} for line in run.metrics()]
+    return digest(pack_tensors(run.model().state_dict())), json.dumps(lines)
+
+
+def trainer_of(config):
+    prepared = prepare(config, dataset_of(config, None))
+    return Trainer(prepared, Run(Path("nowhere"), None))
+
+
+def layout(folder, config):
+    """Memory layouts of the images that training asks for."""
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        original = Batch.to
+
+        def spy(self, device, dtype, channels_last=False):
+            asked.append(channels_last)
+            return original(self, device, dtype, channels_last)
+
+        patch.setattr(Batch, "to", spy)
+        trainer = trainer_of(config)
+        trainer._step(trainer._order()[0], 0)
+    return asked
+
+
+def threads(folder, config):
+    train(config, folder)
+    return torch.get_num_threads(), open_run(folder).record.threads
+
+
+def segments(folder, config):
+    return [(block.gradient, block.segment) for block in blocks_of(trainer_of(config).model).values()]
+
+
+def batch_sizes(folder, config):
+    """Sizes of the batches that the model sees in evaluation."""
+    trainer, seen = trainer_of(config), []
+    trainer.model.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
+    trainer.score(trainer.validation)
+    return seen
+
+
+def checkpoints(folder, config):
+    train(config, folder)
+    return sorted(path.name for path in (folder / "checkpoints").iterdir())
+
+
+def device(folder, config):
+    try:
+        return str(trainer_of(config).device)
+    except ConfigError as error:
+        return str(error)
+
+
+CONSTANT, STEP, COSINE, ROOT = (f"schedule.name={name}" for name in ("constant", "step", "cosine", "inverse_sqrt"))
+GROWN = "refine.at=[1]"
+EFFECTS = {
+    "seed": ([], "1", outcome),
+    "device": ([], "cuda", device),
+    "threads": (["threads=1"], "2", threads),
+    "log_every": ([], "3", outcome),
+    "checkpoint_minutes": ([], "0", checkpoints),
+    "data.name": ([], "spheres", lambda folder, config: config.data.name),
+    "data.options": (["data.name=spheres", "model.name=flow", "model.options={}"], '{"d": 3}', outcome),
+    "data.validation": ([], "30", outcome),
+    "data.split_seed": ([], "1", outcome),
+    "data.limit": ([], "32", outcome),
+    "data.crop": ([], "1", outcome),
+    "data.flip": ([], "true", outcome),
+    "model.name": (["data.name=spheres", "model.options={}", "model.name=flow"], "image", None),
+    "model.options": ([], '{"channels": [4], "pool": 4, "scheme": "rk4"}', outcome),
+    "model.gradient": ([], "checkpoint", segments),
+    "model.segment": (["model.gradient=checkpoint"], "2", segments),
+    "training.epochs": ([], "3", outcome),
+    "training.steps": (["training.epochs=null", "training.steps=4"], "5", None),
+    "training.batch": ([], "12", outcome),
+    "training.label_smoothing": ([], "0.1", outcome),
+    "training.clip": ([], "0.01", outcome),
+    "training.ema": ([], "0.9", outcome),
+    "training.precision": ([], "float64", outcome),
+    "training.channels_last": ([], "false", layout),
+    "refine.at": ([], "[1]", outcome),
+    "refine.unit": (["refine.at=[1]"], "step", outcome),
+    "refine.rule": ([GROWN], "weights", outcome),
+    "refine.options": ([GROWN, "refine.rule=listed"], '{"sizes": [2]}', outcome),
+    "refine.method": (
+        [GROWN, "refine.rule=listed", 'refine.options={"sizes":[3]}', "model.options.size=2"],
+        "project",
+        outcome,
+    ),
+    "refine.moments": (["refine.at=[3]", "refine.unit=step"], "reset", outcome),
+    "evaluation.every": ([], "2", outcome),
+    "evaluation.batch": ([], "7", batch_sizes),
+    "evaluation.test": ([], "false", outcome),
+    "optimizer.name": ([], "adam", outcome),
+    "optimizer.lr": ([], "0.06", outcome),
+    "optimizer.weight_decay": ([], "0.1", outcome),
+    "optimizer.decay": (["optimizer.weight_decay=0.1"], "weights", outcome),
+    "optimizer.momentum": ([], "0.5", outcome),
+    "optimizer.nesterov": ([], "true", outcome),
+    "optimizer.betas": (["optimizer.name=adam"], "[0.5, 0.9]", outcome),
+    "optimizer.eps": (["optimizer.name=adam"], "0.1", outcome),
+    "schedule.name": ([], "cosine", outcome),
+    "schedule.warmup": ([CONSTANT], "3", outcome),
+    "schedule.milestones": ([STEP, "schedule.milestones=[1]"], "[5]", outcome),
+    "schedule.unit": ([STEP, "schedule.milestones=[1]"], "step", outcome),
+    "schedule.factor": ([STEP, "schedule.milestones=[1]"], "0.5", outcome),
+    "schedule.final": ([COSINE], "0.5", outcome),
+}
+"""For every field: settings to start from, another value, and where its effect shows."""
+
+
+def test_the_table_of_effects_has_every_field():
+    assert set(EFFECTS) == {path for path, _, _ in LEAVES}
+
+
+@pytest.mark.parametrize("path", [path for path, (_, _, observe) in EFFECTS.items() if observe])
+@pytest.mark.filterwarnings("ignore:block .* not nested")
+def test_every_field_has_an_effect(path, tmp_path):
+    settings, value, observe = EFFECTS[path]
+    before = observe(tmp_path / "before", tiny(*settings))
+    after = observe(tmp_path / "after", tiny(*settings, f"{path}={value}"))
+    assert before != after
+
+
+def test_warmup_of_the_other_schedules(tmp_path):
+    for schedule in ([COSINE], [STEP, "schedule.milestones=[1]"], [ROOT]):
+        assert outcome(tmp_path / f"{schedule}a", tiny(*schedule)) != outcome(
+            tmp_path / f"{schedule}b", tiny(*schedule, "schedule.warmup=2")
+        )
+
+
+def test_the_model_is_the_named_one_and_steps_end_a_run(tmp_path):
+    vectors = ("data.name=spheres", "model.name=flow", "model.options={}")
+    assert type(trainer_of(tiny(*vectors)).model).__name__ == "Flow"
+    with pytest.raises(ConfigError, match="does not fit this data"):
+        trainer_of(tiny("data.name=spheres", "model.options={}", "model.name=image"))
+    short = tiny('training={"steps": 4, "batch": 16}')
+    assert train(short, tmp_path / "short").metrics()[-1]["step"] == 4
+
+
+def test_the_same_config_gives_the_same_run(tmp_path):
+    assert outcome(tmp_path / "a", tiny(GROWN)) == outcome(tmp_path / "b", tiny(GROWN))
+    assert TINY["training"]["epochs"] == 2

@@ -1,0 +1,282 @@
+"""Killed and resumed equals uninterrupted, to the bit; a full or broken disk loses nothing."""
+
+import errno
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import time
+import warnings
+
+import pytest
+
+from anydepth import artifact
+from anydepth.errors import (
+    AnydepthWarning,
+    ConfigError,
+    FolderInUseError,
+    ModelFileError,
+    StorageError,
+)
+from anydepth.train.checkpoint import read_newest
+from anydepth.train.lock import locked
+from anydepth.train.loop import train
+from anydepth.train.runs import open_run
+from crashing import LONG, POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The run that nothing interrupts."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(config(), folder)
+    return remains(folder)
+
+
+@pytest.mark.parametrize("times", [1, 3, 9] if not LONG else range(1, 40))
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_at_a_named_point_changes_nothing(point, times, whole, tmp_path):
+    was_reached = train_and_crash(tmp_path / "run", config(), point, times)
+    assert was_reached or times > 2
+    train(config(), tmp_path / "run", resume=True)
+    assert remains(tmp_path / "run") == whole
+    assert orphans(tmp_path / "run") == []
+
+
+def test_crashes_one_after_the_other_change_nothing(whole, tmp_path):
+    generator, crashes = random.Random(0), 0
+    for _ in range(400 if LONG else 12):
+        crashes += train_and_crash(tmp_path / "run", config(), generator.choice(POINTS), generator.randint(1, 2))
+    train(config(), tmp_path / "run", resume=True)
+    assert crashes >= 3
+    assert remains(tmp_path / "run") == whole
+
+
+@pytest.fixture(scope="module")
+def whole_process(tmp_path_factory):
+    """The run that nothing interrupts, in a process like those that are killed."""
+    folder = tmp_path_factory.mktemp("whole") / "process"
+    process = start(folder, config("training.epochs=12"))
+    assert process.communicate()[1] is not None
+    assert process.returncode == 0
+    return remains(folder)
+
+
+def test_killed_processes_resume_to_the_same_bits(whole_process, tmp_path):
+    """Real SIGKILLs, at random moments of the training and twice within one epoch."""
+    folder, settings, generator = tmp_path / "run", config("training.epochs=12"), random.Random(1)
+    for number in range(200 if LONG else 2):
+        process = start(folder, settings)
+        if wait_for_step(folder, 1 if number == 0 else 2, process):
+            kill_after(process, generator.uniform(0, 0.5))
+        process.communicate()
+    process = start(folder, settings)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert remains(folder) == whole_process
+    assert orphans(folder) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
+    folder, settings = tmp_path / "run", config("training.epochs=400", "checkpoint_minutes=60", "refine.at=[]")
+    process = start(folder, settings)
+    deadline = time.monotonic() + 60
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    lines = err.strip().splitlines()
+    assert "which is saved; go on with --resume" in lines[-1]
+    saved = read_newest(folder)
+    assert saved is not None
+    assert f"after step {saved.values['progress']['step']} of" in lines[-1]
+
+
+def test_a_second_signal_stops_at_once(tmp_path):
+    code = (
+        "import os, signal, sys, time, torch\n"
+        "from anydepth.train.trainer import Trainer\n"
+        "from anydepth.cli.main import main\n"
+        "def endless(*_):\n"
+        "    for _ in range(2):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0.2)\n"
+        "    os._exit(1)\n"
+        "Trainer._step = endless\n"
+        "main(sys.argv[1:])\n"
+    )
+    process = start(tmp_path / "run", config(), code=code)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+
+
+# Two processes
+
+
+def test_a_folder_in_use_is_refused_and_the_lock_dies_with_its_process(tmp_path):
+    folder, settings = tmp_path / "run", config("training.epochs=4000", "checkpoint_minutes=60")
+    first = start(folder, settings)
+    deadline = time.monotonic() + 60
+    while not (folder / "metrics.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    with pytest.raises(FolderInUseError, match="in use by another process"):
+        train(settings, folder, resume=True)
+    second = start(folder, settings)
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 7, err
+    assert len(err.strip().splitlines()) == 1
+    first.kill()
+    first.communicate()
+    with locked(folder):
+        pass
+
+
+# Disks that fail
+
+
+def failing(kind, after):
+    """A replacement for os.fsync that fails from the n-th call on."""
+    real, calls = os.fsync, [0]
+
+    def fsync(descriptor):
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(kind, os.strerror(kind))
+        real(descriptor)
+
+    return fsync
+
+
+@pytest.mark.parametrize("kind", [errno.ENOSPC, errno.EIO, errno.EROFS])
+@pytest.mark.parametrize("after", [0, 7, 12, 30])
+def test_a_failing_disk_ends_the_run_and_the_last_checkpoint_holds(kind, after, whole, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing(kind, after))
+        with pytest.raises(StorageError, match=os.strerror(kind)) as caught:
+            train(config(), folder)
+    assert caught.value.exit_code == 6
+    assert not list(folder.rglob(f"*{artifact.TEMPORARY}"))
+    if after > 8:
+        assert read_newest(folder) is not None
+    if (folder / "run.json").exists():
+        train(config(), folder, resume=True)
+        assert remains(folder) == whole
+        assert orphans(folder) == []
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError):
+        train(config(), tmp_path / "file" / "run")
+
+
+# Damaged checkpoints
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run with two checkpoints, stopped."""
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    train_and_crash(folder, config(), ".json renamed", 10)
+    return folder
+
+
+def newest_files(folder):
+    manifest = max((folder / "checkpoints").glob("*.json"))
+    return manifest, manifest.with_suffix(".safetensors")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_truncated_checkpoints_are_noticed_and_the_one_before_is_used(which, stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    path = newest_files(folder)[which]
+    content, newest = path.read_bytes(), read_newest(folder).values["progress"]["step"]
+    for length in range(0, len(content.rstrip()), 1024):
+        path.write_bytes(content[:length])
+        with pytest.warns(AnydepthWarning, match="cannot be used"):
+            assert read_newest(folder).values["progress"]["step"] <= newest
+    path.write_bytes(content)
+    assert read_newest(folder).values["progress"]["step"] == newest
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_flipped_bits_are_noticed(which, stopped, tmp_path):
+    folder, generator = tmp_path / "run", random.Random(which)
+    shutil.copytree(stopped, folder)
+    path = newest_files(folder)[which]
+    content = path.read_bytes()
+    step = read_newest(folder).values["progress"]["step"]
+    noticed = harmless = 0
+    for _ in range(5000 if LONG else 250):
+        damaged = bytearray(content)
+        damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        path.write_bytes(damaged)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = read_newest(folder)
+        noticed += bool(caught)
+        harmless += not caught and found.values == json.loads(content) if which == 0 else 0
+        assert found.values["progress"]["step"] <= step
+    assert noticed + harmless == (5000 if LONG else 250), "a flip of white space in JSON changes no value"
+    assert noticed > 0
+
+
+def test_a_damaged_checkpoint_still_resumes_to_the_same_bits(whole, stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    newest_files(folder)[1].write_bytes(b"damaged")
+    with pytest.warns(AnydepthWarning, match="cannot be used"):
+        train(config(), folder, resume=True)
+    assert remains(folder) == whole
+
+
+def test_when_no_checkpoint_is_whole_the_run_is_refused(stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    for path in (folder / "checkpoints").glob("*.safetensors"):
+        path.write_bytes(b"")
+    with pytest.warns(AnydepthWarning), pytest.raises(ModelFileError, match="none of the checkpoints"):
+        train(config(), folder, resume=True)
+
+
+def test_newer_formats_are_refused(stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    for path in (folder / "checkpoints").glob("*.json"):
+        values = json.loads(path.read_text()) | {"version": 99}
+        path.write_text(json.dumps(artifact.sealed(values)))
+    with pytest.warns(AnydepthWarning, match="use a newer anydepth"), pytest.raises(ModelFileError):
+        train(config(), folder, resume=True)
+
+
+# Resuming
+
+
+def test_another_config_is_not_resumed(stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    with pytest.raises(ConfigError, match="another config: optimizer"):
+        train(config("optimizer.lr=0.06"), folder, resume=True)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    folder = tmp_path / "run"
+    train(config(), folder)
+    before = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
+    assert train(config(), folder, resume=True).metrics() == open_run(folder).metrics()
+    assert before == {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+@pytest.mark.parametrize("basis", ["constant", "bspline", "legendre", "discontinuous"])
+def test_every_optimiser_and_basis_resumes_to_the_same_bits(optimizer, basis, tmp_path):
+    settings = config(f"optimizer.name={optimizer}", "optimizer.lr=0.003", f"model.options.basis={basis}")
+    train(settings, tmp_path / "whole")
+    assert train_and_crash(tmp_path / "run", settings, "refinement logged", 2)
+    train(settings, tmp_path / "run", resume=True)
+    assert remains(tmp_path / "run") == remains(tmp_path / "whole")
