@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint check bench format clean
+.PHONY: demo test soak lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
 
 test: $(READY)
 	$(BIN)/pytest -n 2
+
+# The long versions of the tests of crashes, hostile files and readers: hours.
+soak: $(READY)
+	ANYDEPTH_SOAK=1 $(BIN)/pytest -n 2 tests/test_crash.py tests/test_ranks.py tests/test_hostile.py tests/test_data_files.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -22,6 +22,7 @@ POINTS = (
     ".json half written",
     ".json written",
     ".json renamed",
+    "voucher staged",
     "checkpoint removed",
     "model grown",
     "refinement logged",

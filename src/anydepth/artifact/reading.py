@@ -11,8 +11,8 @@ from typing import Any
 from anydepth.artifact.writing import json_bytes
 from anydepth.errors import ModelFileError, StorageError
 
-LARGEST_JSON = 64 * 2**20
-"""Bytes of a description; that of a model with 100,000 tensors has about 20 million."""
+LARGEST_JSON = 8 * 2**20
+"""Bytes of a description; that of a model with 10,000 tensors has about one million."""
 
 
 def digest(content: bytes) -> str:
@@ -72,7 +72,7 @@ def _no_constant(text: str) -> Any:
 
 
 def seal_of(values: Mapping[str, Any]) -> str:
-    return digest(json_bytes({name: value for name, value in values.items() if name != "seal"}))
+    return digest(json_bytes({name: value for name, value in values.items() if name != "seal"}, compact=True))
 
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:

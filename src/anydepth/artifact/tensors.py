@@ -11,7 +11,7 @@ from anydepth.errors import ConfigError, ModelFileError
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST_TENSORS, LONGEST_NAME, LARGEST_HEADER = 100_000, 512, 32 * 2**20
+MOST_TENSORS, LONGEST_NAME, LARGEST_HEADER = 50_000, 512, 8 * 2**20
 _DTYPES = {
     "float64": ("F64", 8),
     "float32": ("F32", 4),
@@ -70,7 +70,7 @@ def _check_description(path: Path, described: Mapping[str, Any]) -> int:
     for name, entry in described.items():
         if len(name) > LONGEST_NAME or not name.isprintable() or ".." in name or name.startswith("/") or "\\" in name:
             raise ModelFileError(f"{path} should hold a tensor with the improper name {name!r:.60}")
-        if not isinstance(entry, list) or not entry or entry[0] not in _DTYPES:
+        if not isinstance(entry, list) or not entry or str(entry[0]) not in _DTYPES:
             raise ModelFileError(f"{path}: tensor {name!r} is described as {entry!r:.60}, expected dtype and shape")
         if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**48 for n in entry[1:]):
             raise ModelFileError(f"{path}: tensor {name!r} has the impossible shape {entry[1:]!r:.60}")

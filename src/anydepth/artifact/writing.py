@@ -110,10 +110,11 @@ def remove_temporaries(folder: Path) -> None:
             path.unlink()
 
 
-def json_bytes(value: Any) -> bytes:
-    """JSON text of plain values; anything else is refused before a file is touched."""
+def json_bytes(value: Any, compact: bool = False) -> bytes:
+    """JSON text of plain values, for people or compact; anything else is refused before a file is touched."""
+    layout: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")} if compact else {"indent": 2}
     try:
-        return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
+        return (json.dumps(value, allow_nan=False, **layout) + "\n").encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"cannot be written as JSON: {error}; use plain finite numbers, text, lists and dicts"

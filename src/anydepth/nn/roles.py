@@ -1,6 +1,8 @@
 """Which part each tensor of a unit plays, and lifting a unit's tensors to functions of depth."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
@@ -85,6 +87,19 @@ def _statistics(unit: nn.Module) -> Iterable[tuple[str, Kind]]:
             yield prefix + "running_var", Kind.POSITIVE
 
 
+_UNFILLED: ContextVar[bool] = ContextVar("unfilled", default=False)
+
+
+@contextmanager
+def unfilled() -> Iterator[None]:
+    """Blocks made inside take one unit for all depths and no memory of their own: they are to be filled by loading."""
+    token = _UNFILLED.set(True)
+    try:
+        yield
+    finally:
+        _UNFILLED.reset(token)
+
+
 def make_units(factory: Callable[[], nn.Module], count: int, init: str) -> list[nn.Module]:
     """`count` units: drawn independently, or copies of one."""
     if init not in ("independent", "shared"):
@@ -96,6 +111,8 @@ def make_units(factory: Callable[[], nn.Module], count: int, init: str) -> list[
         return [deepcopy(factory)] * count
     if not callable(factory):
         raise ConfigError(f"the unit must be a function that makes nn.Modules, got {factory!r}")
+    if _UNFILLED.get():
+        return [_checked(factory())][:count]
     units = [_checked(factory()) for _ in range(count if init == "independent" else 1)]
     return units if init == "independent" else units * count
 
@@ -114,6 +131,10 @@ def lift(units: list[nn.Module], lifted: Mapping[str, Lifted]) -> nn.Module:
     unit = units[0]
     stored = {}
     for name, part in lifted.items():
+        if _UNFILLED.get():
+            sample = tables[0][name].detach()
+            stored[name] = sample.expand(part.function.size, *sample.shape)
+            continue
         samples = [table.get(name) for table in tables[: part.function.size]]
         first = tables[0][name]
         if any(sample is None or sample.shape != first.shape for sample in samples):

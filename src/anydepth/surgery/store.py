@@ -15,13 +15,17 @@ from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import read_function
 from anydepth.nn.parts import build, recipe_of
+from anydepth.nn.roles import unfilled
 from anydepth.nn.solver import make_solver
 from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
 _SAME = "build the same architecture first"
+MOST_STEPS, MOST_ENTRIES = 16_384, 4_096
+"""What a file may ask for."""
 
 
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
@@ -56,8 +60,13 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
     folder = Path(folder)
     described, tensors = _whole_pair(folder, allow_nonfinite)
     with _blamed_on(folder / MODEL):
-        model = _rebuilt(described, folder) if into is None else into
-        _fill(model, described["blocks"], tensors, assign=into is None)
+        if into is not None:
+            _fill(into, described["blocks"], tensors, assign=False)
+            return into
+        _check_modest(described)
+        with unfilled(), Budget(sum(tensor.numel() for tensor in tensors.values())):
+            model = _rebuilt(described, folder)
+        _fill(model, described["blocks"], tensors, assign=True)
     return model
 
 
@@ -77,6 +86,26 @@ def _blamed_on(path: Path) -> Iterator[None]:
     except (AnydepthError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         cause = f"{type(error).__name__}: {error}" if not isinstance(error, AnydepthError) else str(error)
         raise ModelFileError(f"{path} does not describe this model: {cause}") from error
+
+
+def _check_modest(value: Any, key: str = "") -> None:
+    """Refuse descriptions that would take ages to build, however few tensors they come with."""
+    if isinstance(value, int) and key == "steps" and value > MOST_STEPS:
+        raise ModelFileError(
+            f"the file asks for {value:,} steps, at most {MOST_STEPS:,} are taken; set them after loading"
+        )
+    if isinstance(value, list):
+        limit = MOST_STEPS if key == "steps" else MOST_ENTRIES
+        if len(value) > limit:
+            raise ModelFileError(
+                f"the file has a list {key!r:.40} of {len(value):,} entries, at most {limit:,} are taken"
+            )
+        for entry in value:
+            _check_modest(entry, key)
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            if name not in ("tensors", "errors"):
+                _check_modest(entry, name)
 
 
 def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor], assign: bool) -> None:
