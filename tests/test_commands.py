@@ -9,11 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from anydepth.data.sources.digits import Digits
+from anydepth.errors import ConfigError
 from anydepth.recipes import RECIPES
 from anydepth.train.loop import train
-from anydepth.train.runs import open_run
+from anydepth.train.runs import open_run, save_derived
+from anydepth.train.trainer import Trainer
 from command import assert_refused, run_command
 from small_runs import tiny
 
@@ -295,3 +298,116 @@ def test_shell_completion(words, expected):
         program, capture_output=True, text=True, env=os.environ | environment, check=False, timeout=60
     )
     assert expected in done.stdout, done.stderr
+
+
+BAD_OPTIONS = [
+    ("model.options.channels=[1000000]", "does not take this config"),
+    ('model.options.options={"bias": 3, "nope": 1}', "nope"),
+    ("model.options.normalise=no", "expected bool"),
+    ("model.options.pool=true", "expected int"),
+    ("model.options.scale=x", "expected float"),
+    ("optimizer.lr=1e200", "lr"),
+    ("optimizer.weight_decay=1e200", "weight_decay"),
+    ("training.steps=5", "set the other to null"),
+]
+
+
+@pytest.mark.parametrize(("setting", "says"), BAD_OPTIONS)
+def test_options_that_cannot_be_are_refused(setting, says, capsys, tmp_path):
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", "--set", setting)
+    assert_refused(done, 2, says)
+
+
+@pytest.mark.parametrize(
+    ("unit", "options"),
+    [("grouped_conv", '{"groups": 5}'), ("bottleneck", '{"reduction": 0}'), ("preact_conv", '{"biass": true}')],
+)
+def test_unit_options_that_cannot_be_are_refused(unit, options, capsys, tmp_path):
+    words = ("--set", f"model.options.unit={unit}", "--set", f"model.options.options={options}")
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *words)
+    assert_refused(done, 2)
+
+
+def test_a_batch_of_one_that_batch_norm_cannot_take_is_refused(capsys, tmp_path):
+    words = ("model.options.channels=[4,4,4,4]", "model.options.pool=1", "training.batch=1")
+    settings = [part for word in words for part in ("--set", word)]
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *settings)
+    assert_refused(done, 2, "does not fit this data")
+
+
+def test_brackets_in_paths_are_printed_as_they_are(capsys, tmp_path):
+    words = ("--set", "data.limit=32", "--set", "training.epochs=1", "--set", "refine.at=[]")
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "n[/b] [red]x", *words)
+    assert done.code == 0, done.err
+    assert "n[/b] [red]x" in done.err
+    for command in ("evaluate", "check", "report"):
+        again = run_command(capsys, command, tmp_path / "n[/b] [red]x")
+        assert again.code in (0, 1), again.err
+
+
+def test_a_float64_run_is_judged_and_predicted_in_float64(capsys, tmp_path):
+    config = tiny("data.name=spheres", "model.name=flow", "model.options={}", "training.precision=float64")
+    train(config, tmp_path / "run")
+    assert run_command(capsys, "check", tmp_path / "run").code in (0, 1)
+    np.save(tmp_path / "x.npy", np.array([[0.1, 1 / 3]]))
+    assert run_command(capsys, "predict", tmp_path / "run", tmp_path / "x.npy").code == 0
+    single = tiny("data.name=spheres", "model.name=flow", "model.options={}")
+    train(single, tmp_path / "single")
+    np.save(tmp_path / "y.npy", np.array([[0.1, 1e300]]))
+    assert_refused(run_command(capsys, "predict", tmp_path / "single", tmp_path / "y.npy"), 3, "too large")
+
+
+def test_outputs_that_are_not_finite_are_never_proper(capsys, tmp_path):
+    config = tiny("data.name=spheres", "model.name=flow", 'model.options={"scheme": "euler", "steps": 1}')
+    run = train(config, tmp_path / "run")
+    model = run.model()
+    with torch.no_grad():
+        for parameter in model.block.parameters():
+            parameter.mul_(1e9)
+        model.classifier.weight.zero_()
+    save_derived(run, tmp_path / "wild", model, {"operation": "test"})
+    done = run_command(capsys, "check", tmp_path / "wild", "--json")
+    verdict = json.loads(done.out)
+    assert (done.code, verdict["proper"]) == (1, False)
+    assert "not finite" in verdict["reason"]
+
+
+def test_deep_pictures_are_refused(run, capsys, tmp_path):
+    from PIL import Image
+
+    Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(tmp_path / "deep.png")
+    assert_refused(run_command(capsys, "predict", run, tmp_path / "deep.png"), 3, "8 bits")
+
+
+def test_schemes_may_change_while_growing(tmp_path):
+    flow = ("data.name=spheres", "model.name=flow", "refine.at=[1]", "refine.rule=listed")
+    to_fixed = tiny(*flow, 'model.options={"scheme": "bosh32"}', 'refine.options={"schemes": ["rk4"], "steps": [3]}')
+    assert train(to_fixed, tmp_path / "a").metrics()[-2]["solver"] == "rk4 x 3"
+    to_free = tiny(*flow, "model.options={}", 'refine.options={"schemes": ["bosh32"]}')
+    assert "bosh32" in train(to_free, tmp_path / "b").metrics()[-2]["solver"]
+    with pytest.raises(ConfigError, match="must hold int"):
+        train(tiny(*flow, "model.options={}", 'refine.options={"steps": [{}]}'), tmp_path / "c")
+
+
+def test_a_model_that_ends_without_finite_weights_is_not_saved(capsys, tmp_path, monkeypatch):
+    def spoil(self, *_):
+        torch.nn.init.constant_(self.model.classifier.bias, float("nan"))
+        return self.model
+
+    monkeypatch.setattr(Trainer, "fit", spoil)
+    assert_refused(run_command(capsys, "train", "digits", "--out", tmp_path / "run"), 5, "not finite")
+    assert not (tmp_path / "run" / "model.json").exists()
+
+
+def test_verify_exits_by_what_it_finds(capsys, tmp_path):
+    assert run_command(capsys, "data", "verify", "mnist", "--data", tmp_path).code == 1
+    small_mnist(tmp_path / "data")
+    assert run_command(capsys, "data", "verify", "mnist", "--data", tmp_path / "data").code == 1
+
+
+def test_bfloat16_works_or_is_refused_before_training(capsys, tmp_path):
+    words = ("training.precision=bfloat16", "training.epochs=1", "refine.at=[]", "data.limit=64")
+    settings = [part for word in words for part in ("--set", word)]
+    done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *settings)
+    assert done.code == 0 or "bfloat16 does not work" in done.err
+    assert (tmp_path / "run").exists() == (done.code == 0)

@@ -185,6 +185,16 @@ HOSTILE = {
     "million steps": lambda f: architecture(f, steps=10**6),
     "solver with a million steps": lambda f: blocks(f, lambda t: t.replace('"steps": 2', '"steps": 1000000')),
     "million times": lambda f: blocks(f, lambda t: t.replace('"steps": 2', f'"steps": {json.dumps(["0"] * 10**6)}')),
+    "a hundred thousand steps": lambda f: blocks(f, lambda t: t.replace('"steps": 2', '"steps": 100000')),
+    "long times": lambda f: blocks(f, lambda t: t.replace('"steps": 2', '"steps": ["0", "%s", "1"]' % ("1" * 2000))),
+    "many dimensions": lambda f: described(f, tensors={"a": ["float32", *[2**47] * 200_000]}),
+    "odd dtype list": lambda f: described(f, tensors={"a": [[1], 1]}),
+    "number without end": lambda f: (f / "model.json").write_text(
+        (f / "model.json").read_text().replace('"version": 1', '"version": 1e400')
+    ),
+    "many repeats": lambda f: (f / "model.json").write_text(
+        "{" + ", ".join(f'"{i}": 1' for i in range(400_000)) + ', "399999": 1}'
+    ),
     "nested config": lambda f: architecture(f, options={"a": [[[[[[]]]]]]}),
     "giant number": lambda f: architecture(f, channels=[10**4000]),
     "unknown option": lambda f: architecture(f, __class__="x"),
@@ -299,6 +309,14 @@ def test_any_bytes_may_be_a_run_file(content, tmp_path_factory):
     (folder / "run.json").write_bytes(content)
     with pytest.raises(ModelFileError):
         open_run(folder)
+
+
+def test_names_cannot_steer_the_terminal(folder):
+    values = json.loads((folder / "model.json").read_text())["blocks"]
+    described(folder, blocks={"\x1b]0;owned\x07x": values["blocks.0"]})
+    with pytest.raises(ModelFileError) as caught:
+        ad.load(folder)
+    assert str(caught.value).isprintable()
 
 
 def test_a_hostile_run_is_refused_on_the_command_line(folder, capsys, tmp_path):

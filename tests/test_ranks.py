@@ -128,7 +128,7 @@ def test_unequal_shares_are_weighed():
 
 
 def test_what_does_not_work_over_ranks_is_refused():
-    with pytest.raises(ConfigError, match="too small for 32 ranks"):
-        Ranks(0, 32).check(tiny())
+    with pytest.raises(ConfigError, match="too few for 32 ranks"):
+        Ranks(0, 32).check(tiny(), 16)
     with pytest.raises(ConfigError, match="adjoint"):
-        Ranks(0, 2).check(tiny("model.gradient=adjoint"))
+        Ranks(0, 2).check(tiny("model.gradient=adjoint"), 16)

@@ -207,7 +207,7 @@ def test_bad_requests_are_refused(run):
         write_report(run, examples=0)
     with open(run.folder / "metrics.jsonl", "a") as file:
         file.write('{"kind": "epoch", "epoch": 3}\n')
-    with pytest.raises(ModelFileError, match="is damaged: step"):
+    with pytest.raises(ModelFileError, match="lacks 'step'"):
         write_report(run)
 
 

@@ -102,7 +102,7 @@ DAMAGE = {
     "newer": (edit("version", 99), "version 99"),
     "no hash": (edit("sha256", None), "lacks 'sha256'"),
     "one bit": (flip, "SHA-256"),
-    "truncated": (overwrite("model.safetensors", b"\x00" * 40), "SHA-256"),
+    "truncated": (overwrite("model.safetensors", b"\x00" * 40), "fewer than"),
     "other blocks": (edit("blocks", lambda blocks: {"7": blocks["1"]}), "blocks 7"),
     "other scale": (block("scale", "3"), "scale 3"),
     "unknown scheme": (block("solver", {"scheme": "rk5", "steps": 3}), "unknown scheme"),

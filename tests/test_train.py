@@ -22,7 +22,7 @@ from anydepth.train.loop import train
 from anydepth.train.optim import make_optimizer
 from anydepth.train.prepare import prepare
 from anydepth.train.progress import Watch
-from anydepth.train.runs import Run, dataset_of, open_run
+from anydepth.train.runs import Run, dataset_of, new_run, open_run
 from anydepth.train.schedule import rate
 from anydepth.train.task import Tally, loss_of, metric, tally
 from anydepth.train.trainer import Trainer
@@ -174,7 +174,9 @@ def test_the_average_forgets_the_start_and_follows_refinement(tmp_path):
 
 
 def test_the_average_is_what_is_saved_and_scored(tmp_path):
-    trainer = trainer_of(tiny("training.ema=0.5"), tmp_path)
+    config = tiny("training.ema=0.5")
+    new_run(tmp_path / "run", config, dataset_of(config, None).facts())
+    trainer = trainer_of(config, tmp_path / "run")
     model = trainer.fit()
     assert model is trainer.average
     assert not torch.equal(model.classifier.weight, trainer.model.classifier.weight)

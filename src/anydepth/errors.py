@@ -10,7 +10,7 @@ class AnydepthError(Exception):
     exit_code = 70
 
     def __init__(self, message: str):
-        super().__init__(" ".join(message.split()))
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split())))
 
 
 class ConfigError(AnydepthError, ValueError):

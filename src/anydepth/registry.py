@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
-from typing import Generic, TypeVar
+from types import UnionType
+from typing import Any, Generic, TypeVar, get_args
 
 from anydepth.errors import ConfigError, choices
 
 T = TypeVar("T")
+_FROM_JSON = (bool, int, float, str, list, dict)
 
 
 class Registry(Generic[T]):
@@ -59,7 +61,17 @@ class Registry(Generic[T]):
 
 def check_options(what: str, make: Callable, options: Mapping[str, object], given: int = 0) -> None:
     """Refuse options that a callable does not take by name, before it is called; the first `given` are not options."""
-    taken = list(signature(make).parameters)[given:]
-    for name in options:
+    taken = dict(list(signature(make).parameters.items())[given:])
+    for name, value in options.items():
         if name not in taken:
             raise ConfigError(f"{what} has no option {name!r}; {choices(name, taken)}")
+        kinds = _plain_kinds(taken[name].annotation) if isinstance(value, _FROM_JSON) else ()
+        if kinds and (type(value) not in kinds) and not (type(value) is int and float in kinds):
+            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise ConfigError(f"option {name!r} of {what} is {value!r:.60}, expected {expected}")
+
+
+def _plain_kinds(annotation: object) -> tuple[type, ...]:
+    """The types of a parameter if they are all plain ones, else none."""
+    kinds: tuple[Any, ...] = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    return kinds if all(kind in (bool, int, float, str, type(None)) for kind in kinds) else ()

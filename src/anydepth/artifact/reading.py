@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Mapping
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ def digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def read_bytes(path: Path, limit: int | None = None) -> bytes:
-    """The contents of a plain file of at most `limit` bytes; links, devices and pipes are refused unopened."""
+def read_bytes(path: Path, limit: int | None = None, at_least: int = 0) -> bytes:
+    """The contents of a plain file of so many bytes; links, devices and pipes are refused unread."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
@@ -35,8 +36,12 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
             raise ModelFileError(f"{path} is no plain file; expected one that anydepth.save wrote")
         if limit is not None and status.st_size > limit:
             raise ModelFileError(f"{path} has {status.st_size:,} bytes, more than the {limit:,} it may have")
+        if status.st_size < at_least:
+            raise ModelFileError(f"{path} has {status.st_size:,} bytes, fewer than the {at_least:,} it should have")
         try:
             return file.read()
+        except MemoryError:
+            raise ModelFileError(f"{path} has {status.st_size:,} bytes, more than there is memory for") from None
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -49,7 +54,9 @@ def read_json(path: Path) -> dict[str, Any]:
 def parse_json(content: bytes, name: str) -> dict[str, Any]:
     """A JSON object in which no name occurs twice and every number is finite."""
     try:
-        value = json.loads(content.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant)
+        value = json.loads(
+            content.decode(), object_pairs_hook=_without_repeats, parse_constant=_finite, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise ModelFileError(
             f"{name} is not JSON: {error}; the file is damaged or foreign, save the model again"
@@ -60,15 +67,19 @@ def parse_json(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r:.60} occurs twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name!r:.60} occurs twice")
+        found[name] = value
     return found
 
 
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no number of JSON's")
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text:.40} is no finite number")
+    return value
 
 
 def seal_of(values: Mapping[str, Any]) -> str:

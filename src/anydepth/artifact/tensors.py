@@ -52,7 +52,7 @@ def read_tensors(
 ) -> "dict[str, Tensor]":
     """The tensors of a file that is just what its description says: names, dtypes, shapes, size, hash, and finite."""
     size = _check_description(path, described)
-    content = read_bytes(path, size + 8 + LARGEST_HEADER)
+    content = read_bytes(path, size + 8 + LARGEST_HEADER, at_least=size + 8)
     if digest(content) != sha256:
         raise ModelFileError(f"{path} does not match its SHA-256; the file is damaged, save the model again")
     _check_header(path, content, described, size)
@@ -72,7 +72,9 @@ def _check_description(path: Path, described: Mapping[str, Any]) -> int:
             raise ModelFileError(f"{path} should hold a tensor with the improper name {name!r:.60}")
         if not isinstance(entry, list) or not entry or str(entry[0]) not in _DTYPES:
             raise ModelFileError(f"{path}: tensor {name!r} is described as {entry!r:.60}, expected dtype and shape")
-        if not all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**48 for n in entry[1:]):
+        if len(entry) > 17 or not all(
+            isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**48 for n in entry[1:]
+        ):
             raise ModelFileError(f"{path}: tensor {name!r} has the impossible shape {entry[1:]!r:.60}")
         total += prod(entry[1:]) * _DTYPES[entry[0]][1]
     return total

@@ -2,15 +2,19 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from anydepth.errors import ConfigError, StorageError
 
 TEMPORARY = ".tmp"
 """How the names of files end that are not whole yet."""
+
+_OURS = re.compile(r"\..+\.(json|safetensors|html)\.[0-9a-f]{8}\.tmp")
 
 watchers: list[Callable[[str], None]] = []
 """Told of every named point that writing passes; tests stop the process there."""
@@ -53,7 +57,11 @@ def write_pair(first: Path, content: bytes, second: Path, voucher: bytes) -> Non
         _fill(temporaries[1], voucher, second.suffix)
         os.replace(temporaries[1], staged(second))
         reached("voucher staged")
-        _rename(temporaries[0], first)
+        try:
+            _rename(temporaries[0], first)
+        except OSError:
+            staged(second).unlink(missing_ok=True)
+            raise
         _rename(staged(second), second)
         sync_folder(first.parent)
     except OSError as error:
@@ -66,12 +74,14 @@ def staged(path: Path) -> Path:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    """A name that nobody can foresee, so that no link can lie in wait there."""
+    return path.with_name(f".{path.name}.{token_hex(4)}{TEMPORARY}")
 
 
 def _fill(path: Path, content: bytes, kind: str) -> None:
     half = len(content) // 2
-    with open(path, "wb") as file:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
+    with os.fdopen(descriptor, "wb") as file:
         file.write(content[:half])
         reached(f"{kind} half written")
         file.write(content[half:])
@@ -106,13 +116,14 @@ def sync_folder(path: Path) -> None:
 def remove_temporaries(folder: Path) -> None:
     """Clear away what a killed process left half written; call it while no other process writes there."""
     for path in folder.glob(f".*{TEMPORARY}"):
-        with suppress(OSError):
-            path.unlink()
+        if _OURS.fullmatch(path.name):
+            with suppress(OSError):
+                path.unlink()
 
 
-def json_bytes(value: Any, compact: bool = False) -> bytes:
-    """JSON text of plain values, for people or compact; anything else is refused before a file is touched."""
-    layout: dict[str, Any] = {"sort_keys": True, "separators": (",", ":")} if compact else {"indent": 2}
+def json_bytes(value: Any, compact: bool = False, keep_order: bool = False) -> bytes:
+    """JSON text of plain values, for people or in one line; anything else is refused before a file is touched."""
+    layout: dict[str, Any] = {"sort_keys": not keep_order} if compact else {"indent": 2}
     try:
         return (json.dumps(value, allow_nan=False, **layout) + "\n").encode()
     except (TypeError, ValueError) as error:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from anydepth.cli.output import Data, Json, RunFolder, Split, console, print_json, progress, shown
@@ -43,11 +44,15 @@ def check(
     if json:
         print_json({"run": str(run), "split": split, "examples": len(part), **verdict.describe()})
     else:
-        table = Table(title=f"{run} on {len(part):,} {split} examples", title_justify="left")
+        table = Table(title=f"{escape(str(run))} on {len(part):,} {split} examples", title_justify="left")
         for title in ("solver", "NFE", "same predictions", "accuracy", "change of outputs"):
             table.add_column(title, justify="left" if title == "solver" else "right")
         for row in verdict.table:
-            cells = (shown("agreement", row.agreement), shown("accuracy", row.accuracy), f"{row.distance:.2e}")
+            cells = (
+                shown("agreement", row.agreement),
+                shown("accuracy", row.accuracy),
+                "not finite" if row.distance is None else f"{row.distance:.2e}",
+            )
             table.add_row(row.solver, str(row.nfe), *cells)
         console.print(table)
         word = "[bold green]proper[/]" if verdict.proper else "[bold red]not proper[/]"

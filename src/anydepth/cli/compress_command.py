@@ -1,11 +1,16 @@
 """`anydepth compress`."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
-from anydepth.cli.output import Json, RunFolder, console, print_json
+from anydepth.cli.output import Json, RunFolder, bold, console, print_json
+
+if TYPE_CHECKING:
+    from anydepth.surgery.summary import Summary
 
 
 def register(app: typer.Typer) -> None:
@@ -48,13 +53,20 @@ def compress(
         "run": str(out),
         "parent": str(run),
         "parameters": {"from": before.parameters, "to": after.parameters},
-        "nfe": {"from": before.nfe, "to": after.nfe},
+        "nfe": {"from": _nfe(before), "to": _nfe(after)},
         "largest_relative_change": largest,
     }
     if json:
         print_json(found)
         return
     kept = f"[bold]{after.parameters:,}[/] ({100 * after.parameters / before.parameters:.0f} %)"
-    console.print(f"parameters {before.parameters:,} -> {kept}, NFE {before.nfe} -> {after.nfe}")
+    console.print(
+        f"parameters {before.parameters:,} -> {kept}, NFE {_nfe(before) or 'adaptive'} -> {_nfe(after) or 'adaptive'}"
+    )
     console.print(f"largest relative change of a weight over depth {largest:.2g}")
-    console.print(f"run [bold]{out}[/]; next: anydepth evaluate {out}")
+    console.print(f"run {bold(out)}; next: {escape(f'anydepth evaluate {shlex.quote(str(out))}')}")
+
+
+def _nfe(found: "Summary") -> int | None:
+    """Evaluations a pass; None where the solver decides while it runs."""
+    return None if any("rtol" in row.form.solver for row in found.rows) else found.nfe

@@ -3,9 +3,10 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from anydepth.cli.output import Data, Json, console, print_json, progress
+from anydepth.cli.output import Data, Json, bold, console, print_json, progress
 
 _group = typer.Typer(
     help="Datasets: where they are, fetching and checking them.", no_args_is_help=True, rich_markup_mode=None
@@ -62,13 +63,13 @@ def fetch(name: Name, data: Data = None, json: Json = False) -> None:
     if json:
         print_json({"dataset": name, "path": str(root), "fetched": fetched})
     else:
-        console.print("\n".join(fetched) if fetched else f"{name}: nothing to fetch")
-        console.print(f"data directory [bold]{root}[/]")
+        console.print(escape("\n".join(fetched)) if fetched else f"{name}: nothing to fetch")
+        console.print(f"data directory {bold(root)}")
 
 
 @_group.command("verify")
 def verify(name: Name, data: Data = None, json: Json = False) -> None:
-    """Compare a dataset's files with their published checksums.
+    """Compare a dataset's files with their published checksums. Exit 1: a file is missing or differs.
 
     \b
     Example:
@@ -85,5 +86,7 @@ def verify(name: Name, data: Data = None, json: Json = False) -> None:
         for title in rows[0] if rows else ("file",):
             table.add_column(title)
         for row in rows:
-            table.add_row(*(str(value) for value in row.values()))
+            table.add_row(*(escape(str(value)) for value in row.values()))
         console.print(table)
+    is_fine = all(row.get("present") and row.get("md5") != "differs" for row in rows)
+    raise typer.Exit(0 if is_fine else 1)

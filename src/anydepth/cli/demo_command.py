@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from anydepth.cli.output import Json, console, print_json, progress
+from anydepth.cli.output import Json, bold, console, print_json, progress
 from anydepth.cli.training_bar import training_bar
 
 _SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
@@ -56,8 +57,9 @@ def demo(
         say(f"   {name}: {word}: {verdict['reason']}")
     half = experiment.compress_half(runs["continuous"], out / "continuous-half")
     small, whole = results["models"]["continuous"]["half"], results["models"]["continuous"]
+    place = escape(str(half.folder))
     say("\n[bold]4. Compress.[/] No data, no retraining: half of the basis functions and half of the steps")
-    say(f"   keep {small['accuracy']:.1f} % of {whole['accuracy']:.1f} %; the small net is in {half.folder}")
+    say(f"   keep {small['accuracy']:.1f} % of {whole['accuracy']:.1f} %; the small net is in {place}")
     artifact.write_json(out / "demo.json", results)
     draw(results, out / "demo.png")
     with progress() as report:
@@ -65,9 +67,13 @@ def demo(
     if json:
         print_json(results | {"report": str(page)})
         return
-    say(f"\nfigure {out / 'demo.png'}, numbers {out / 'demo.json'}")
-    say(f"next: anydepth list, anydepth train mnist, anydepth evaluate {out}/continuous --scheme euler --steps 5")
-    say(f"open the report: [bold]{page}[/]")
+    say(escape(f"\nfigure {out / 'demo.png'}, numbers {out / 'demo.json'}"))
+    say(
+        escape(
+            f"next: anydepth list, anydepth train mnist, anydepth evaluate {out}/continuous --scheme euler --steps 5"
+        )
+    )
+    say(f"open the report: {bold(page)}")
 
 
 def _silent(*_: object) -> None:

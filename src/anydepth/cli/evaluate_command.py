@@ -32,6 +32,7 @@ def evaluate(
     from anydepth.surgery.resize import set_solver
     from anydepth.surgery.summary import summary
     from anydepth.train.evaluate import evaluate as score_of
+    from anydepth.train.prepare import precision_of
     from anydepth.train.runs import open_run
 
     opened = open_run(run)
@@ -39,7 +40,8 @@ def evaluate(
     set_solver(model, scheme=scheme, steps=steps, rtol=rtol, atol=atol)
     part = opened.dataset(data).part(split)  # pyright: ignore[reportArgumentType]
     with progress() as report:
-        score = score_of(model, part, opened.facts, opened.config.evaluation.batch, report=report)
+        precision = precision_of(opened.config.training, next(model.parameters()).device)
+        score = score_of(model, part, opened.facts, opened.config.evaluation.batch, precision, report)
     rows = summary(model).rows
     solver, weights = (
         ", ".join(dict.fromkeys(values))

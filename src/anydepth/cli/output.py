@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
@@ -36,6 +37,11 @@ def progress() -> Iterator[Any]:
             bar.update(task, description=what, completed=share)
 
         yield report
+
+
+def bold(value: object) -> str:
+    """A value in bold, whatever brackets are in it."""
+    return f"[bold]{escape(str(value))}[/]"
 
 
 def shown(metric: str, value: float | None) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from anydepth.cli.output import Json, RunFolder, console, print_json
@@ -39,11 +40,11 @@ def predict(
         print_json({"run": str(run), "predictions": found})
         return
     for file, entries in found.items():
-        table = Table(title=file, title_justify="left")
+        table = Table(title=escape(file), title_justify="left")
         for name in ("example", *entries[0]):
             table.add_column(name, justify="right")
         for index, entry in enumerate(entries[:_SHOWN]):
-            table.add_row(str(index), *(_cell(value) for value in entry.values()))
+            table.add_row(str(index), *(escape(_cell(value)) for value in entry.values()))
         console.print(table)
         if len(entries) > _SHOWN:
             console.print(f"and {len(entries) - _SHOWN:,} more; --json gives all")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from anydepth.cli.output import Data, Json, Split, console, print_json, progress
+from anydepth.cli.output import Data, Json, Split, bold, console, print_json, progress
 
 
 def register(app: typer.Typer) -> None:
@@ -43,4 +43,4 @@ def report(
     if json:
         print_json(found)
     else:
-        console.print(f"report [bold]{path}[/]")
+        console.print(f"report {bold(path)}")

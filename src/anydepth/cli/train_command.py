@@ -2,12 +2,14 @@
 
 import json as json_text
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from anydepth.cli.output import Data, Json, console, print_json
+from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
 
 if TYPE_CHECKING:
@@ -89,7 +91,7 @@ def _config(recipe: str, settings: list[str]) -> "RunConfig":
     if not recipe.endswith(".json"):
         return override(RECIPES[recipe](), settings)
     try:
-        values = json_text.loads(Path(recipe).read_text(encoding="utf-8"))
+        values = json_text.loads(Path(recipe).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{recipe} cannot be read as a config: {error}") from None
     return override(read_config(values, recipe), settings)
@@ -107,4 +109,5 @@ def _show(folder: Path, lines: list[dict[str, Any]], result: dict[str, Any]) -> 
     for line in (last, test):
         if line:
             console.print(f"  {scores(line)}")
-    console.print(f"run [bold]{folder}[/]; next: anydepth report {folder}, anydepth check {folder}")
+    place = shlex.quote(str(folder))
+    console.print(f"run {bold(folder)}; next: {escape(f'anydepth report {place}, anydepth check {place}')}")

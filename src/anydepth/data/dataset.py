@@ -5,6 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices, permutation, split
 from anydepth.data.source import SOURCES, Part, data_directory
 from anydepth.data.table import Table
@@ -53,6 +54,11 @@ class Dataset:
         if part not in ("train", "validation"):
             raise ConfigError(f"unknown part {part!r}; expected one of train, validation, test")
         return self._whole.take(self._places[part == "validation"])
+
+    def facts(self) -> Facts:
+        """What a model must know, found in the training part; labels also from examples left out by the limit."""
+        found = self.part("train").facts()
+        return found.model_copy(update={"labels": self._whole.facts().labels}) if self.limit else found
 
     @property
     def _keeps_own(self) -> bool:

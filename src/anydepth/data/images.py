@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices, below
-from anydepth.data.table import Augment, Batch, Table
+from anydepth.data.table import Augment, Batch, Table, hash_of
 from anydepth.errors import DataError
 
 _ROWS, _COLUMNS, _MIRROR = 10, 11, 12
@@ -31,6 +31,9 @@ class Images(Table):
     def take(self, indices: Indices) -> Self:
         return type(self)(self.pixels[indices], self.classes[indices], self.labels)
 
+    def digest(self) -> str:
+        return hash_of(self.pixels, self.classes)
+
     def facts(self) -> Facts:
         if not len(self):
             raise DataError("the training part holds no images")
@@ -48,9 +51,10 @@ class Images(Table):
 
 
 def normalised(pixels: Tensor, facts: Facts) -> Tensor:
-    """(x - mean) / std per channel, in float32."""
-    mean, std = torch.tensor(facts.mean).view(-1, 1, 1), torch.tensor(facts.std).view(-1, 1, 1)
-    return torch.addcmul(-mean / std, pixels.float(), 1 / std)
+    """(x - mean) / std per channel, in float32, or in float64 if the pixels are."""
+    dtype = torch.float64 if pixels.dtype == torch.float64 else torch.float32
+    mean, std = (torch.tensor(values, dtype=dtype).view(-1, 1, 1) for values in (facts.mean, facts.std))
+    return torch.addcmul(-mean / std, pixels.to(dtype), 1 / std)
 
 
 def channel_statistics(pixels: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:

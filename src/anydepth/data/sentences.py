@@ -11,7 +11,7 @@ import torch
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices
-from anydepth.data.table import IGNORED, Augment, Batch, Table
+from anydepth.data.table import IGNORED, Augment, Batch, Table, hash_of
 from anydepth.errors import DataError
 
 PADDING, UNKNOWN = "<pad>", "<unknown>"
@@ -56,6 +56,9 @@ class Sentences(Table):
     @cached_property
     def _starts(self) -> Indices:
         return np.cumsum(self.lengths) - self.lengths
+
+    def digest(self) -> str:
+        return hash_of(repr((self.words, self.tags)).encode())
 
     def facts(self) -> Facts:
         """Words by falling frequency, those of one frequency by the alphabet."""

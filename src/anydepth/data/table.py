@@ -1,8 +1,10 @@
 """One part of a dataset in memory, and batches of it."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Self
+from hashlib import blake2b
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +13,14 @@ from anydepth.data.order import Draw, Indices
 
 IGNORED = -100
 """Target of positions that do not count, such as padding."""
+
+
+def hash_of(*parts: Any) -> str:
+    """Of arrays or bytes."""
+    found = blake2b(digest_size=16)
+    for part in parts:
+        found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 class Batch(NamedTuple):
@@ -53,6 +63,10 @@ class Table(ABC):
     @abstractmethod
     def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:
         """Inputs ready for the model; changed at random if both `augment` and `draw` are given."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A hash of all examples, to tell whether data is the same."""
 
     @property
     def lengths(self) -> Indices | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices
-from anydepth.data.table import Augment, Batch, Table
+from anydepth.data.table import Augment, Batch, Table, hash_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +25,9 @@ class Vectors(Table):
 
     def take(self, indices: Indices) -> Self:
         return type(self)(self.inputs[indices], self.targets[indices], self.labels)
+
+    def digest(self) -> str:
+        return hash_of(self.inputs, self.targets)
 
     def facts(self) -> Facts:
         task = "classify" if self.labels else "regress"

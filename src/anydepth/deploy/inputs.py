@@ -1,6 +1,7 @@
 """Files that people want predictions for, as inputs of a trained model."""
 
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from anydepth.data.images import normalised
 from anydepth.errors import DataError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
+_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 _LARGEST = 2**31
 """Bytes of an array file that are read at most."""
 
@@ -34,7 +36,7 @@ def _array(path: Path) -> np.ndarray:
         raise DataError(f"{path} has {path.stat().st_size:,} bytes, more than {_LARGEST:,}; split it")
     try:
         return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError) as error:
+    except (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError, TokenError, KeyError) as error:
         raise DataError(f"{path} is no array that can be read: {error}; write it with numpy.save") from None
 
 
@@ -54,7 +56,7 @@ def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise DataError(f"{path} has {array[place]} at {place}; inputs must be finite")
-    return torch.from_numpy(np.array(array, dtype=np.uint8 if array.dtype == np.uint8 else np.float32))
+    return torch.from_numpy(np.array(array))
 
 
 def _image(path: Path, facts: Facts) -> np.ndarray:
@@ -67,6 +69,8 @@ def _image(path: Path, facts: Facts) -> np.ndarray:
         with Image.open(path) as image:
             if image.size != (width, height):
                 raise DataError(f"{path} is {image.width} x {image.height}, expected {width} x {height} pixels")
+            if image.mode not in _MODES:
+                raise DataError(f"{path} has pixels of mode {image.mode}, expected 8 bits a channel; convert it first")
             pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
     except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is no image that can be read: {error}") from None

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from anydepth.deploy.inputs import read_inputs
-from anydepth.errors import ConfigError, NumericalError
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.train.evaluate import evaluating
 from anydepth.train.runs import Run
 
@@ -22,8 +22,11 @@ def predict(run: Run, path: Path) -> list[dict[str, Any]]:
     model = run.model()
     first = next(model.parameters())
     found: list[dict[str, Any]] = []
+    inputs = inputs.to(first.device, first.dtype)
+    if not torch.isfinite(inputs).all():
+        raise DataError(f"{path} has numbers that are too large for {str(first.dtype).removeprefix('torch.')}")
     with evaluating(model):
-        for part in inputs.to(first.device, first.dtype).split(_BATCH):
+        for part in inputs.split(_BATCH):
             outputs = model(part)
             if not torch.isfinite(outputs).all():
                 raise NumericalError(f"the model's outputs for {path} are not finite; run it with a finer solver")

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from anydepth.errors import ConfigError
+from anydepth.errors import AnydepthError, ConfigError
 from anydepth.registry import Registry, check_options
 
 UNITS: Registry[type[nn.Module]] = Registry("unit", package="anydepth.nn.units")
@@ -19,7 +19,9 @@ def build(name: str, **config: Any) -> nn.Module:
     check_options(f"model {name!r}", MODELS[name], config)
     try:
         return MODELS[name](**config)
-    except TypeError as error:
+    except AnydepthError:
+        raise
+    except (TypeError, ValueError, RuntimeError, ArithmeticError, MemoryError, LookupError) as error:
         raise ConfigError(f"model {name!r} does not take this config: {error}") from error
 
 

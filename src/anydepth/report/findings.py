@@ -10,7 +10,7 @@ from torch import nn
 
 from anydepth.data.source import Part
 from anydepth.data.table import Table
-from anydepth.errors import ConfigError, DataError, NumericalError, StorageError
+from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
 from anydepth.report.collect import CompressionCurve, SolverGrid, compression_curve, solver_grid, without_blocks
 from anydepth.report.curves import logged
 from anydepth.report.weights import WeightLines, weight_lines
@@ -90,7 +90,7 @@ def find(run: Run, root: Path | None, split: str, examples: int | None, report: 
     network = run.model().to("cuda" if torch.cuda.is_available() and run.config.device != "cpu" else "cpu")
     try:
         tables = _tables(run, root, split)
-    except (DataError, StorageError, ConfigError) as error:
+    except (DataError, StorageError, ConfigError, ModelFileError) as error:
         return replace(found, model=_read(network), unmeasured=str(error).rstrip("."))
     found = replace(found, counts={part: len(table) for part, table in tables.items()})
     if not len(tables[split]):

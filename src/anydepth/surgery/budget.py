@@ -16,11 +16,11 @@ _SLACK = 2**22
 
 
 class Budget(TorchFunctionMode):
-    """Refuses to make more numbers than allowed, before they are made."""
+    """Refuses to make more numbers or more tensors than allowed, before they are made."""
 
-    def __init__(self, numbers: int):
+    def __init__(self, numbers: int, tensors: int):
         super().__init__()
-        self.left = numbers + _SLACK
+        self.left, self.calls = numbers + _SLACK, 4 * tensors + 100
 
     def __torch_function__(
         self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -28,7 +28,8 @@ class Budget(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _BY_SHAPE or func in _BY_RANGE:
             self.left -= _numbers(func, args, kwargs)
-            if self.left < 0:
+            self.calls -= 1
+            if self.left < 0 or self.calls < 0:
                 raise ModelFileError("the file describes a model that is larger than the tensors it comes with")
         return func(*args, **kwargs)
 

@@ -10,6 +10,7 @@ from warnings import warn
 from torch import Tensor, nn
 
 from anydepth import artifact
+from anydepth.artifact.tensors import MOST_TENSORS
 from anydepth.artifact.writing import staged
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.nn.block import ContinuousBlock
@@ -24,7 +25,7 @@ from anydepth.surgery.change import Change
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
 _SAME = "build the same architecture first"
-MOST_STEPS, MOST_ENTRIES = 16_384, 4_096
+MOST_STEPS, MOST_ENTRIES, LONGEST_TEXT = 16_384, 4_096, 1_000
 """What a file may ask for."""
 
 
@@ -60,11 +61,11 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
     folder = Path(folder)
     described, tensors = _whole_pair(folder, allow_nonfinite)
     with _blamed_on(folder / MODEL):
+        _check_modest(described)
         if into is not None:
             _fill(into, described["blocks"], tensors, assign=False)
             return into
-        _check_modest(described)
-        with unfilled(), Budget(sum(tensor.numel() for tensor in tensors.values())):
+        with unfilled(), Budget(sum(tensor.numel() for tensor in tensors.values()), len(tensors)):
             model = _rebuilt(described, folder)
         _fill(model, described["blocks"], tensors, assign=True)
     return model
@@ -73,6 +74,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
 def fill(model: nn.Module, blocks: dict[str, Any], tensors: dict[str, Tensor], origin: Path) -> None:
     """Give a model of the same architecture the blocks and tensors of a file; it is unchanged when they do not fit."""
     with _blamed_on(origin):
+        _check_modest(blocks)
         _fill(model, blocks, tensors, assign=False)
 
 
@@ -93,6 +95,10 @@ def _check_modest(value: Any, key: str = "") -> None:
     if isinstance(value, int) and key == "steps" and value > MOST_STEPS:
         raise ModelFileError(
             f"the file asks for {value:,} steps, at most {MOST_STEPS:,} are taken; set them after loading"
+        )
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise ModelFileError(
+            f"the file has a text {key!r:.40} of {len(value):,} characters, at most {LONGEST_TEXT} fit"
         )
     if isinstance(value, list):
         limit = MOST_STEPS if key == "steps" else MOST_ENTRIES
@@ -145,6 +151,8 @@ def _description(path: Path) -> dict[str, Any]:
     for key, kind in (("blocks", dict), ("tensors", dict), ("sha256", str), ("seal", str)):
         if not isinstance(described.get(key), kind):
             raise ModelFileError(f"{path} lacks {key!r}; the file is damaged, save the model again")
+    if len(described["tensors"]) > MOST_TENSORS:
+        raise ModelFileError(f"{path} describes {len(described['tensors']):,} tensors, more than {MOST_TENSORS:,}")
     artifact.check_seal(described, path)
     return described
 

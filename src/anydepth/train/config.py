@@ -28,7 +28,7 @@ class DataSettings(Settings):
     """A registered dataset."""
     options: dict[str, Any] = {}
     """Options of that dataset."""
-    validation: NotNegative | None = None
+    validation: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """Training examples held out: a count, or a share below 1. None: the dataset's own part, else a tenth."""
     split_seed: Seed = 0
     """Decides which examples are held out."""
@@ -52,9 +52,9 @@ class ModelSettings(Settings):
 
 
 class Optimizer(Settings):
-    lr: Positive
+    lr: Annotated[float, Field(gt=0, le=1e6)]
     """Learning rate at its highest."""
-    weight_decay: NotNegative = 0.0
+    weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     decay: Literal["all", "weights"] = "all"
     """What decays: all parameters, or weights but not biases, norms and other parameters of rank below 2."""
 
@@ -74,7 +74,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     name: Literal["adam"] = "adam"
     betas: tuple[Share, Share] = (0.9, 0.999)
-    eps: Positive = 1e-8
+    eps: Annotated[float, Field(ge=1e-30, le=1e6)] = 1e-8
 
 
 class AdamW(Adam):
@@ -120,7 +120,7 @@ class TrainingSettings(Settings):
     """Optimiser steps; or give epochs."""
     batch: Count = 128
     label_smoothing: Share = 0.0
-    clip: Positive | None = None
+    clip: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
     """Largest norm of the gradient; a larger one is scaled down."""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of a moving average of the weights, which then is the trained model."""
@@ -132,7 +132,7 @@ class TrainingSettings(Settings):
     @model_validator(mode="after")
     def _one_length(self) -> Self:
         if (self.epochs is None) == (self.steps is None):
-            raise ValueError("give either epochs or steps")
+            raise ValueError("give either epochs or steps, and set the other to null")
         return self
 
 
@@ -214,7 +214,7 @@ def _explain(error: ValidationError, values: object) -> str:
         return f"{place} is missing; give it with --set {place}=VALUE"
     got = "" if isinstance(first["input"], dict) else f", got {_short(first['input'])}"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {message[0].lower() + message[1:]}{got}"
+    return f"{place or 'the whole'}: {message[0].lower() + message[1:]}{got}"
 
 
 def _walk(path: list[str]) -> tuple[list[str], list[str]]:

@@ -9,6 +9,7 @@ from warnings import catch_warnings, simplefilter
 from torch import nn
 from torch.optim import Optimizer
 
+from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.registry import Registry, check_options
@@ -65,14 +66,17 @@ def listed(
     schemes: list[str] | None = None,
 ) -> Growth:
     """Sizes, steps and schemes as given, one for every refinement; what is not given stays."""
-    size = block.size if sizes is None else _entry("sizes", sizes, level)
-    count = block.steps if steps is None else _entry("steps", steps, level)
-    return Growth(size, count, None if schemes is None else _entry("schemes", schemes, level))
+    size = block.size if sizes is None else _entry("sizes", sizes, level, int)
+    scheme = block.scheme.name if schemes is None else _entry("schemes", schemes, level, str)
+    count = block.steps if steps is None else _entry("steps", steps, level, int)
+    return Growth(size, None if SCHEMES[scheme].is_adaptive else count, scheme)
 
 
-def _entry(name: str, values: Any, level: int) -> Any:
+def _entry(name: str, values: Any, level: int, kind: type) -> Any:
     if not isinstance(values, list) or level >= len(values):
         raise ConfigError(f"refine.options.{name} needs an entry for refinement {level + 1}, got {values!r}")
+    if not isinstance(values[level], kind) or isinstance(values[level], bool):
+        raise ConfigError(f"refine.options.{name} must hold {kind.__name__} values, got {values[level]!r}")
     return values[level]
 
 
@@ -98,7 +102,7 @@ def grow(model: nn.Module, settings: RefineSettings, level: int, optimizer: Opti
     before = {id(p) for p in model.parameters()}
     for name, growth in growths.items():
         if growth.scheme is not None:
-            set_solver(model, scheme=growth.scheme, where=name)
+            set_solver(model, scheme=growth.scheme, steps=growth.steps, where=name)
         refine(model, size=growth.size, steps=growth.steps, optimizer=optimizer, method=settings.method, where=name)
     if optimizer is not None and settings.moments == "reset":
         for parameter in model.parameters():

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -15,10 +16,16 @@ class Interrupt:
 
     received: int | None = None
 
+    def __init__(self) -> None:
+        launched = "TORCHELASTIC_RUN_ID" in os.environ
+        self.patience = 10.0 if launched else 0.0
+        """Seconds within which torchrun passes on a signal that has already come."""
+
     def handle(self, number: int, _frame: FrameType | None) -> None:
-        if self.received is not None:
+        if self.received is None:
+            self.received, self.since = number, monotonic()
+        elif monotonic() - self.since >= self.patience:
             os._exit(128 + number)
-        self.received = number
 
 
 @contextmanager

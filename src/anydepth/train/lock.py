@@ -9,12 +9,14 @@ from filelock import FileLock, Timeout
 from anydepth.errors import FolderInUseError, StorageError
 
 LOCK = ".lock"
+_PATIENCE = 0.3
+"""Seconds to wait for a process that only looked."""
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder; a second process is refused at once."""
-    lock = FileLock(folder / LOCK, timeout=0)
+    """Hold the folder; a second process is refused."""
+    lock = FileLock(folder / LOCK, timeout=_PATIENCE, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout:

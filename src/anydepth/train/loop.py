@@ -8,7 +8,8 @@ from torch import nn
 
 from anydepth import artifact
 from anydepth.data.dataset import Dataset
-from anydepth.errors import ConfigError
+from anydepth.data.facts import Facts
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.surgery.store import save
 from anydepth.train.checkpoint import tidy
 from anydepth.train.config import RunConfig
@@ -42,7 +43,11 @@ def train(
         with locked(folder) if ranks.is_first else nullcontext():
             if ranks.is_first:
                 tidy(folder)
-                _same(open_run(folder), config) if is_there else new_run(folder, config, prepared.facts)
+                data_hash = prepared.train.digest()
+                if is_there:
+                    _check_same(open_run(folder), config, prepared.facts, data_hash)
+                else:
+                    new_run(folder, config, prepared.facts, training_data=data_hash)
             ranks.wait()
             run = open_run(folder)
             if run.is_over:
@@ -67,6 +72,9 @@ def _look(folder: Path, resume: bool, ranks: Ranks) -> bool:
 
 def _finish(trainer: Trainer, model: nn.Module, dataset: Dataset) -> None:
     """Save the model, and only then look at the test part."""
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise NumericalError(f"{name} is not finite after the last step; try a smaller optimizer.lr")
     if trainer.ranks.is_first:
         save(model, trainer.run.folder)
     if trainer.config.evaluation.test:
@@ -74,12 +82,13 @@ def _finish(trainer: Trainer, model: nn.Module, dataset: Dataset) -> None:
         trainer.log({"kind": "test", "step": trainer.progress.step, **score.named("test"), "nfe": score.nfe})
 
 
-def _same(run: Run, config: RunConfig) -> Run:
-    """The run, if it is one of this config."""
+def _check_same(run: Run, config: RunConfig, facts: Facts, data_hash: str) -> None:
+    """Refuse to go on with another config or other data."""
     for name, value in config.plain().items():
         if run.record.config.get(name) != value:
             raise ConfigError(
                 f"{run.folder} is a run with another config: {name} is {run.record.config.get(name)}, got {value}; "
                 "resume it with its own settings, or name another folder with --out"
             )
-    return run
+    if run.facts != facts or run.record.training_data != data_hash:
+        raise DataError(f"{run.folder} was trained on other data than is there now; resume it with the same --data")

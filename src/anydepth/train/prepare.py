@@ -1,14 +1,16 @@
 """From a config to the things a run needs; everything that can be refused is refused here, before training."""
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
+from subprocess import run
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import linear
 
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
@@ -17,7 +19,7 @@ from anydepth.errors import AnydepthError, ConfigError
 from anydepth.nn.parts import MODELS, build
 from anydepth.surgery.resize import set_gradient
 from anydepth.train.config import RunConfig, TrainingSettings
-from anydepth.train.evaluate import evaluating, fitting
+from anydepth.train.evaluate import fitting
 from anydepth.train.growth import check_rule
 from anydepth.train.schedule import places
 from anydepth.train.task import loss_of
@@ -39,9 +41,9 @@ class Prepared:
 def prepare(config: RunConfig, dataset: Dataset) -> Prepared:
     """Read the data, build the model, and try them together; nothing is written."""
     train, validation = dataset.part("train"), dataset.part("validation")
-    facts = train.facts()
+    facts = dataset.facts()
     model = make_model(config, facts)
-    check_batch(model, train, facts)
+    check_batch(model, train, facts, config)
     per_epoch = max(1, len(train) // config.training.batch)
     total = length_of(config, per_epoch)
     return Prepared(config, facts, train, validation if len(validation) else None, model, per_epoch, total)
@@ -55,6 +57,7 @@ def make_model(config: RunConfig, facts: Facts) -> nn.Module:
     torch.manual_seed(config.seed)
     model = build(config.model.name, **(decided | config.model.options))
     _check_fit(config, facts, model)
+    precision_of(config.training, device_of(config))  # which must work
     set_gradient(model, config.model.gradient, config.model.segment)
     check_rule(config.refine, model)
     return model.to(device_of(config), torch.float64 if config.training.precision == "float64" else torch.float32)
@@ -73,17 +76,22 @@ def _check_fit(config: RunConfig, facts: Facts, model: nn.Module) -> None:
         raise ConfigError(f"data.crop and data.flip are for images, but this data has {facts.kind}; leave them out")
 
 
-def check_batch(model: nn.Module, part: Table, facts: Facts) -> None:
-    """Refuse a model that cannot take the data or does not answer it, by trying two examples."""
+def check_batch(model: nn.Module, part: Table, facts: Facts, config: RunConfig) -> None:
+    """Refuse a model that cannot learn from the data, by trying one batch on a copy."""
+    trial = deepcopy(model).train()
     try:
-        with evaluating(model):
-            inputs, targets = fitting(model, part.batch(np.arange(min(2, len(part))), facts))
-            loss_of(facts.task, model(*inputs), targets)
-    except AnydepthError:
+        count = min(config.training.batch, len(part), _TRIAL)
+        inputs, targets = fitting(trial, part.batch(np.arange(count), facts))
+        loss_of(facts.task, trial(*inputs), targets, config.training.label_smoothing).backward()
+    except (AnydepthError, MemoryError):
         raise
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         kind = f"{facts.kind} of shape {facts.shape}" if facts.shape else facts.kind
         raise ConfigError(f"model {type(model).__name__} does not fit this data ({kind}): {error}") from error
+
+
+_TRIAL = 64
+"""Examples of the trial batch, at most."""
 
 
 def device_of(config: RunConfig) -> torch.device:
@@ -101,12 +109,20 @@ def precision_of(training: TrainingSettings, device: torch.device) -> AbstractCo
     return nullcontext()
 
 
+_PROBE = """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Flatten(), nn.Linear(16 * 36, 64), nn.Linear(64, 10))
+with torch.autocast("cpu", torch.bfloat16):
+    model(torch.randn(64, 8, 8, 8)).float().sum().backward()
+"""
+
+
 @cache
 def _check_bfloat16(device: torch.device) -> None:
-    try:
-        linear(*(torch.ones(8, 8, dtype=torch.bfloat16, device=device) for _ in range(2)))
-    except RuntimeError as error:
-        raise ConfigError(f"bfloat16 does not work on this machine: {error}; use training.precision=float32") from None
+    """Try it in a process of its own: where the processor lacks what it promises, that process dies."""
+    if device.type == "cpu" and run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode:
+        raise ConfigError("bfloat16 does not work on this machine's processor; use training.precision=float32")
 
 
 def length_of(config: RunConfig, per_epoch: int) -> int:

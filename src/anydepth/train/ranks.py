@@ -50,10 +50,10 @@ class Ranks:
         """Factor on a rank's mean loss that makes the mean over ranks the mean over examples."""
         return 1.0 if self.world == 1 else here * self.world / max(1, everywhere)
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: RunConfig, batch: int) -> None:
         """Refuse what cannot be done over several ranks."""
-        if config.training.batch < self.world:
-            raise ConfigError(f"training.batch is {config.training.batch}, too small for {self.world} ranks")
+        if batch < self.world:
+            raise ConfigError(f"a batch has {batch} examples, too few for {self.world} ranks; use fewer ranks")
         if self.world > 1 and config.model.gradient == "adjoint":
             raise ConfigError("gradient 'adjoint' does not work over several ranks; use 'checkpoint'")
 

@@ -15,12 +15,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
 from anydepth import artifact
+from anydepth.artifact.writing import staged
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
-from anydepth.errors import ConfigError, ModelFileError, StorageError
+from anydepth.errors import ConfigError, ModelFileError
 from anydepth.surgery.store import MODEL, TENSORS, load, save
 from anydepth.train.checkpoint import FOLDER as CHECKPOINTS
 from anydepth.train.config import RunConfig, read_config
+from anydepth.train.metrics import add_line, keep_first, read_metrics, size_of
 
 FORMAT, VERSION = "anydepth-run", 1
 RECORD, METRICS, REPORT = "run.json", "metrics.jsonl", "report.html"
@@ -45,6 +47,8 @@ class Record(BaseModel):
     """What was done to the parent."""
     lineage: tuple[str, ...] = ()
     """One line for every ancestor, the oldest first."""
+    training_data: str = ""
+    """Hash of the examples that were trained on."""
 
 
 @dataclass(frozen=True)
@@ -70,54 +74,50 @@ class Run:
         """The trained model, in eval mode."""
         if not self.is_finished:
             raise ModelFileError(f"{self.folder} holds no trained model yet; finish it with anydepth train --resume")
-        return load(self.folder).eval()
+        model = load(self.folder).eval()
+        known = getattr(model, "config", {})
+        for name, value in self.facts.model_options().items():
+            if name in known and known[name] not in (value, None):
+                raise ModelFileError(
+                    f"{self.folder / RECORD} says that {name} is {value}, the model has {known[name]}; it is damaged"
+                )
+        return model
 
     def model_hash(self) -> str:
         return artifact.digest(artifact.read_bytes(self.folder / MODEL))
 
     def dataset(self, root: Path | None) -> Dataset:
         """The data of the run, from a data directory."""
-        return dataset_of(self.config, root)
+        try:
+            return dataset_of(self.config, root)
+        except ConfigError as error:
+            raise ModelFileError(f"{self.folder / RECORD} names data that cannot be: {error}") from None
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics; a run that was never trained has none."""
-        path = self.folder / METRICS
-        if not path.exists():
-            return []
-        lines = []
-        for number, line in enumerate(artifact.read_bytes(path).decode(errors="replace").splitlines(), 1):
-            try:
-                lines.append(json.loads(line))
-            except ValueError:
-                raise ModelFileError(f"{path} line {number} is not JSON; the file is damaged") from None
-        return lines
+        return read_metrics(self.folder / METRICS)
 
     @property
     def is_over(self) -> bool:
         """Whether nothing is left to be done: the model is there, and tested if it was to be."""
+        if not self.is_finished:
+            return False
         lines = self.metrics()
-        is_tested = bool(lines) and lines[-1].get("kind") == "test"
-        return self.is_finished and (is_tested or not self.config.evaluation.test)
+        return bool(lines) and (lines[-1]["kind"] == "test" or not self.config.evaluation.test)
+
+    def record_hash(self) -> str:
+        return artifact.digest(artifact.read_bytes(self.folder / RECORD))
 
     def metrics_bytes(self) -> int:
-        path = self.folder / METRICS
-        return path.stat().st_size if path.exists() else 0
+        return size_of(self.folder / METRICS)
 
     def cut_metrics(self, size: int) -> None:
         """Drop lines of metrics that were written after a checkpoint."""
-        try:
-            if self.metrics_bytes() > size:
-                os.truncate(self.folder / METRICS, size)
-        except OSError as error:
-            raise StorageError(f"cannot cut {self.folder / METRICS}: {error.strerror or error}") from error
+        keep_first(self.folder / METRICS, size)
 
     def log(self, line: Mapping[str, Any]) -> None:
         """Add a line of metrics."""
-        try:
-            with open(self.folder / METRICS, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line, allow_nan=False) + "\n")
-        except OSError as error:
-            raise StorageError(f"cannot write {self.folder / METRICS}: {error.strerror or error}") from error
+        add_line(self.folder / METRICS, line)
 
 
 def dataset_of(config: RunConfig, root: Path | None) -> Dataset:
@@ -126,11 +126,17 @@ def dataset_of(config: RunConfig, root: Path | None) -> Dataset:
 
 
 def new_run(
-    folder: Path, config: RunConfig, facts: Facts, parent: Run | None = None, transform: dict[str, Any] | None = None
+    folder: Path,
+    config: RunConfig,
+    facts: Facts,
+    parent: Run | None = None,
+    transform: dict[str, Any] | None = None,
+    training_data: str = "",
 ) -> Run:
-    """Make a run folder; one that holds a run already is refused."""
-    if (folder / RECORD).exists():
-        raise ConfigError(f"{folder} holds a run already; name another folder with --out, or give --resume")
+    """Make a run folder; one that holds a run, or what is left of one, is refused."""
+    for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
+        if os.path.lexists(folder / name) and not _is_empty(folder / name):
+            raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
     record = Record(
         config=config.plain(),
         facts=facts,
@@ -141,10 +147,15 @@ def new_run(
         parent=None if parent is None else parent.model_hash(),
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
+        training_data=training_data if parent is None else parent.record.training_data,
     )
     artifact.make_folder(folder)
     artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
     return Run(folder, record)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
 def _described(run: Run) -> str:
@@ -175,7 +186,7 @@ def open_run(folder: Path) -> Run:
 
 def discard_run(folder: Path) -> None:
     """Remove a run's own files; anything else in the folder stays."""
-    for name in (RECORD, METRICS, REPORT, MODEL, TENSORS):
+    for name in (RECORD, METRICS, REPORT, MODEL, TENSORS, staged(Path(MODEL)).name):
         (folder / name).unlink(missing_ok=True)
     for checkpoint in (folder / CHECKPOINTS).glob("step-*"):
         checkpoint.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
     """The training as it is; `metrics_bytes` tells how much of the metrics belongs to it."""
     tensors = {_MODEL + name: tensor for name, tensor in trainer.model.state_dict().items()}
     values: dict[str, Any] = {
+        "run": trainer.run.record_hash(),
         "progress": trainer.progress.describe(),
         "metrics_bytes": metrics_bytes,
         "blocks": describe_blocks(trainer.model),
@@ -37,13 +38,17 @@ def restore(trainer: "Trainer", snapshot: Snapshot) -> int:
     values, tensors = snapshot
     origin = trainer.run.folder / FOLDER
     try:
-        trainer.progress = Progress.read(values["progress"])
+        progress = Progress.read(values["progress"])
+        due = sum(place < progress.step for place in trainer.refine_at)
+        if progress.step > trainer.total or progress.level not in (due, due + (progress.step in trainer.refine_at)):
+            raise ValueError(f"step {progress.step} of {trainer.total} at level {progress.level}")
         fill(trainer.model, values["blocks"], take(tensors, _MODEL), origin)
         if trainer.average is not None:
             fill(trainer.average, values["average_blocks"], take(tensors, _AVERAGE), origin)
             trainer.average.requires_grad_(False)
         trainer.optimizer = make_optimizer(trainer.model, trainer.config.optimizer)
         _fill_moments(trainer.model, trainer.optimizer, take(tensors, _OPTIMIZER))
+        trainer.progress = progress
         return int(values["metrics_bytes"])
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"the checkpoint in {origin} does not fit this run: {error}") from error

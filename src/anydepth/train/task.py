@@ -36,6 +36,8 @@ def loss_of(task: Task, outputs: Tensor, targets: Tensor, smoothing: float = 0.0
     if task == "regress":
         _check_shapes(outputs, targets)
         return (outputs - targets).square().mean()
+    if not bool((targets != IGNORED).any()):
+        return 0 * outputs.sum()  # a share of a batch without a word
     return cross_entropy(outputs.flatten(0, -2), targets.flatten(), label_smoothing=smoothing, ignore_index=IGNORED)
 
 

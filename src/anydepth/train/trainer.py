@@ -14,8 +14,9 @@ from anydepth.data.table import Augment, Table
 from anydepth.errors import NumericalError, StoppedError
 from anydepth.surgery.summary import summary
 from anydepth.train.average import averaged_copy, update_average
-from anydepth.train.checkpoint import read_newest, write_checkpoint
+from anydepth.train.checkpoint import write_checkpoint
 from anydepth.train.evaluate import Score, evaluate, nfe_of
+from anydepth.train.going_back import go_back, go_to
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
 from anydepth.train.optim import make_optimizer, set_rate
@@ -24,7 +25,7 @@ from anydepth.train.progress import Progress, Status, Watch
 from anydepth.train.ranks import ALONE, Ranks, seed_step
 from anydepth.train.runs import Run
 from anydepth.train.schedule import places, rate
-from anydepth.train.snapshot import capture, restore
+from anydepth.train.snapshot import capture
 from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
 
 
@@ -38,7 +39,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, self.config.optimizer)
         self.average = None if self.config.training.ema is None else averaged_copy(self.model)
         self.device, self.ranks = device_of(self.config), ranks
-        ranks.check(self.config)
+        ranks.check(self.config, min(self.config.training.batch, len(prepared.train)))
         self.progress = Progress()
         self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
         self._saved = monotonic()
@@ -156,18 +157,20 @@ class Trainer:
         self._saved = monotonic()
         if not self.ranks.is_first:
             return
-        snapshot = capture(self, self.run.metrics_bytes())
+        size = self.run.metrics_bytes()
+        self.run.cut_metrics(size)  # and make it last, before a checkpoint relies on it
+        snapshot = capture(self, size)
         write_checkpoint(self.run.folder, self.progress.step, self.progress.level, snapshot)
 
     def resume(self) -> bool:
-        """Go back to the newest whole checkpoint, if there is one."""
-        snapshot = read_newest(self.run.folder)
-        size = 0 if snapshot is None else restore(self, snapshot)
-        if self.ranks.is_first:
-            self.run.cut_metrics(size)
+        """Go back to the newest whole checkpoint, if there is one; the first rank chooses it."""
+        chosen = go_back(self) if self.ranks.is_first else None
+        step, level, is_there = self.ranks.total((0.0, 0.0, 0.0) if chosen is None else (*map(float, chosen), 1.0))
+        if is_there and not self.ranks.is_first:
+            go_to(self, int(step), int(level))
         self._form = self._shape()
         self._wrap()
-        return snapshot is not None
+        return bool(is_there)
 
     def _save_if_due(self, signal: int) -> None:
         is_over = self.progress.step == self.total
@@ -175,6 +178,7 @@ class Trainer:
         if is_over or signal or is_old:
             self.save()
         if signal and not is_over:
+            self.ranks.wait()
             raise StoppedError(
                 f"stopped by signal {signal} after step {self.progress.step} of {self.total}, which is saved; "
                 "go on with --resume",

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.data.table import IGNORED, Batch
-from anydepth.errors import ConfigError, DataError
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
+from anydepth.train.evaluate import evaluating, fitting, nfe_of
 from anydepth.verdict.swap import finer_models
 
 Report = Callable[[str, float], None]
@@ -29,8 +29,8 @@ class Row:
     nfe: int
     agreement: float | None
     """Per cent of predictions that are the same; None without classes."""
-    distance: float
-    """Root mean square of the change, relative to that of the outputs."""
+    distance: float | None
+    """Root mean square of the change, relative to that of the outputs; None if the outputs are not finite."""
     accuracy: float | None
     """Per cent right, where labels are given."""
 
@@ -80,10 +80,16 @@ def check(
 
 def _judged(rows: tuple[Row, ...], agreement: float | None, distance: float) -> Verdict:
     trained, *others = rows
+    if trained.distance is None:
+        raise NumericalError(f"the outputs with {trained.solver}, as the model is, are not finite; there is no verdict")
+    broken = next((row for row in others if row.distance is None), None)
+    if broken is not None:
+        reason = f"with {broken.solver} instead of {trained.solver}, the outputs are not finite"
+        return Verdict(False, f"{reason}; the model is tied to its solver", rows)
     if agreement is None:
-        worst = max(others, key=lambda row: row.distance)
-        proper, kept = worst.distance <= distance, f"change by {worst.distance:.2g} of their size (limit {distance:g})"
-        return Verdict(proper, f"with {worst.solver} instead of {trained.solver}, the outputs {kept}", rows)
+        gap, worst = max(((row.distance or 0.0, row) for row in others), key=lambda pair: pair[0])
+        kept = f"change by {gap:.2g} of their size (limit {distance:g})"
+        return Verdict(gap <= distance, f"with {worst.solver} instead of {trained.solver}, the outputs {kept}", rows)
     worst = min(others, key=lambda row: row.agreement or 0.0)
     proper = (worst.agreement or 0.0) >= agreement
     kept = f"{worst.agreement:.1f} % of the predictions stay the same (limit {agreement:g} %)"
@@ -105,7 +111,7 @@ def _example(batch: Any) -> Batch:
 
 def _outputs(model: nn.Module, examples: list[Batch]) -> list[Tensor]:
     with evaluating(model):
-        return [model(*example.inputs) for example in examples]
+        return [model(*fitting(model, example).inputs).cpu() for example in examples]
 
 
 def _row(
@@ -114,6 +120,8 @@ def _row(
     same = right = counted = labelled = 0
     gap = size = 0.0
     for before, after, (_, labels) in zip(reference, outputs, examples, strict=True):
+        if not bool(after.isfinite().all()):
+            return Row(name, nfe, 0.0 if classes else None, None, None)
         gap += (after.double() - before.double()).square().sum().item()
         size += before.double().square().sum().item()
         if classes:

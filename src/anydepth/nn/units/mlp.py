@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from anydepth.errors import ConfigError
 from anydepth.nn.chain import CHAINS, layer
 from anydepth.nn.parts import UNITS
 
@@ -17,6 +18,8 @@ class MLP(nn.Module):
 
     def __init__(self, dimensions: int, hidden: int = 48, layers: int = 2):
         super().__init__()
+        if min(dimensions, hidden) < 1 or layers < 0:
+            raise ConfigError(f"an MLP needs widths above 0 and layers from 0, got {dimensions}, {hidden}, {layers}")
         widths = [dimensions, *[hidden] * layers]
         self.inner = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(widths)])
         self.out = nn.Linear(widths[-1], dimensions)
