@@ -67,7 +67,7 @@ def whole_process(tmp_path_factory):
 def test_killed_processes_resume_to_the_same_bits(whole_process, tmp_path):
     """Real SIGKILLs, at random moments of the training and twice within one epoch."""
     folder, settings, generator = tmp_path / "run", config("training.epochs=12"), random.Random(1)
-    for number in range(100 if LONG else 2):
+    for number in range(200 if LONG else 2):
         process = start(folder, settings)
         if wait_for_step(folder, 1 if number == 0 else 2, process):
             kill_after(process, generator.uniform(0, 0.5))

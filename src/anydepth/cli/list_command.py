@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_parts(json: Json = False) -> None:
-    """Show the schemes, bases, units, models, datasets, recipes and refinement rules that can be named.
+    """Show the schemes, bases, units, models, datasets, recipes, rules and reproductions by name.
 
     \b
     Example:
@@ -37,6 +37,7 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.depth.schemes import SCHEMES
     from anydepth.nn.parts import MODELS, UNITS
     from anydepth.recipes import RECIPES
+    from anydepth.reproduce import EXPERIMENTS
     from anydepth.train.growth import RULES
 
     kinds: dict[str, Registry] = {
@@ -46,6 +47,7 @@ def _parts() -> dict[str, dict[str, str]]:
         "datasets": SOURCES,
         "recipes": RECIPES,
         "refinement rules": RULES,
+        "reproductions": EXPERIMENTS,
     }
     schemes = {name: _scheme(SCHEMES[name]) for name in SCHEMES}
     return {"schemes": schemes} | {kind: {n: _first_line(parts[n]) for n in parts} for kind, parts in kinds.items()}

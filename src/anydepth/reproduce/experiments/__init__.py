@@ -1,0 +1,1 @@
+"""Experiments; each file registers its own."""

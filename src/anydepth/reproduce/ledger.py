@@ -1,0 +1,33 @@
+"""The claims ledger: one page from the results in a folder of evidence."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from anydepth import artifact
+from anydepth.reproduce.publish import RESULT, TABLE, markdown
+
+_HEAD = """# Evidence
+
+What the papers claim, and what this code shows. Every section was made by the command in it; this page is made from
+`evidence/` by `make evidence`. A claim that is not here has not been run yet.
+"""
+
+
+def keep(result: dict[str, Any], evidence: Path) -> None:
+    """Put a result's JSON and Markdown into the folder of evidence."""
+    folder = evidence / result["name"]
+    artifact.write_json(folder / RESULT, result)
+    artifact.write_bytes(folder / TABLE, markdown(result).encode())
+
+
+def ledger(evidence: Path) -> str:
+    """The page."""
+    results = [artifact.read_json(path) for path in sorted(evidence.glob(f"*/{RESULT}"))]
+    counts = [v["verdict"] for result in results for v in result["verdicts"]]
+    words = ", ".join(f"{counts.count(word)} {word}" for word in ("holds", "does not hold", "undecided"))
+    return "\n".join([_HEAD, f"{len(counts)} claims: {words}.", "", *(markdown(result) for result in results)])
+
+
+if __name__ == "__main__":
+    artifact.write_bytes(Path(sys.argv[2]), ledger(Path(sys.argv[1])).encode())

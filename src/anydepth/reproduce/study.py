@@ -1,0 +1,72 @@
+"""A reproduction in progress: pieces that are kept when they are done, and trained nets that several studies share."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from anydepth import artifact
+from anydepth.errors import ModelFileError
+from anydepth.train.config import RunConfig
+from anydepth.train.evaluate import Report
+from anydepth.train.loop import train
+from anydepth.train.progress import Status, Watch
+from anydepth.train.runs import Run
+
+PIECES, RUNS = "pieces", "runs"
+
+
+@dataclass
+class Study:
+    """Where an experiment runs, at which scale, with which seeds."""
+
+    name: str
+    scale: str
+    settings: Any
+    seeds: tuple[int, ...]
+    folder: Path
+    """Of this study; trained nets are kept beside it."""
+    data: Path | None = None
+    report: Report = field(default=lambda what, share: None)
+    seconds: float = 0.0
+    """Spent on the pieces, now or earlier."""
+    planned: int = 1
+    done: int = 0
+
+    def plan(self, pieces: int) -> None:
+        """How many pieces there will be, for the progress bar."""
+        self.planned = max(1, pieces)
+
+    def piece(self, key: str, compute: Callable[[], Any]) -> Any:
+        """The JSON value of one part of the work: read if it was done before, else computed and kept."""
+        path = self.folder / PIECES / f"{key}.json"
+        self.report(key, self.done / self.planned)
+        if path.exists():
+            kept = artifact.read_json(path)
+            if set(kept) != {"value", "seconds"}:
+                raise ModelFileError(f"{path} is no piece of a study; delete it")
+        else:
+            began = perf_counter()
+            kept = {"value": json.loads(json.dumps(compute())), "seconds": round(perf_counter() - began, 2)}
+            artifact.write_json(path, kept)
+        self.done += 1
+        self.seconds += kept["seconds"]
+        return kept["value"]
+
+    def trained(self, title: str, config: RunConfig) -> Run:
+        """The run of a config: trained now, gone on with, or found finished."""
+        digest = artifact.digest(artifact.json_bytes(config.plain(), compact=True))[:12]
+        return train(config, self.folder.parent / RUNS / f"{title}-{digest}", self.data, _Bar(self, title), resume=True)
+
+
+class _Bar(Watch):
+    """Progress of a training as progress of the piece it belongs to."""
+
+    def __init__(self, study: Study, title: str):
+        self.study, self.title = study, title
+
+    def step(self, status: Status) -> None:
+        share = (self.study.done + status.step / status.total) / self.study.planned
+        self.study.report(f"{self.title}: {status.metric} {status.value:.4g}", share)
