@@ -3,13 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test soak lint check bench format clean
+.PHONY: demo test soak evidence lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
 
 test: $(READY)
 	$(BIN)/pytest -n 2
+
+# The page of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
+evidence: $(READY)
+	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence.md
 
 # The long versions of the tests of crashes, hostile files and readers: hours.
 soak: $(READY)
