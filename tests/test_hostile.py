@@ -78,8 +78,12 @@ def raw(header, data=b""):
 
 
 def with_names(folder, *names):
-    header = {n: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, n in enumerate(names)}
-    put_tensors(folder, raw(header, bytes(4 * len(names))), tensors={name: ["float32", 1] for name in names})
+    entries = (
+        f'{json.dumps(n)}:{{"dtype":"F32","shape":[1],"data_offsets":[{4 * i},{4 * i + 4}]}}'
+        for i, n in enumerate(names)
+    )
+    content = raw(f"{{{','.join(entries)}}}".encode(), bytes(4 * len(names)))
+    put_tensors(folder, content, tensors={name: ["float32", 1] for name in names})
 
 
 def architecture(folder, **config):

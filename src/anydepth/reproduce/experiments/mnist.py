@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RESNET = {"basis": "constant", "size": 8, "steps": 8, "scheme": "euler", "scale": 8}
-_TINY = ["data.limit=600", "data.validation=100", "training.epochs=4", "refine.at=[1,2,3]", "schedule.warmup=0"]
+_TINY = ["data.limit=200", "data.validation=100", "training.epochs=4", "refine.at=[1,2,3]", "schedule.warmup=0"]
 SOLVERS = [(scheme, steps) for scheme in ("euler", "midpoint", "rk4_38") for steps in (4, 8, 16)]
 NETS = ("grown", "resnet")
 
@@ -33,7 +33,7 @@ NETS = ("grown", "resnet")
 def grown_net(scale: str) -> RunConfig:
     """The continuous net."""
     recipe = RECIPES["stateful-mnist" if scale == "paper" else "stateful-mnist-cpu"]()
-    digits = ["data.name=digits", "data.crop=0", "model.options.pool=4", *_TINY]
+    digits = ["data.name=digits", "data.crop=0", "model.options.pool=4", "model.options.channels=[4]", *_TINY]
     return override(recipe, digits) if scale == "smoke" else recipe
 
 
