@@ -92,9 +92,9 @@ def run(study: Study) -> Findings:
     columns = ("training", "test accuracy (%)", "spread", "seconds", "time / fixed", "evaluations / fixed")
     notes = (
         f"RK4, constants, channels {settings['channels']}, {settings['epochs']} epochs, data "
-        f"{json.dumps(settings['data'])}. Refined: 1, 2, 4, 8 steps and constants for 2, 3, 3 and 1 ninths of the epochs, "
-        "the paper's proportions; refined late: for 5, 2, 1 and 1 ninths. Fixed: 8 from the start. The time is that of "
-        "training, validation included."
+        f"{json.dumps(settings['data'])}. Refined: 1, 2, 4, 8 steps and constants for 2, 3, 3 and 1 ninths of the "
+        "epochs, the paper's proportions; refined late: for 5, 2, 1 and 1 ninths. Fixed: 8 from the start. The time is "
+        "that of training, validation included."
     )
     return Findings(columns, rows, _verdicts(found), lambda: _draw(found), notes)
 
