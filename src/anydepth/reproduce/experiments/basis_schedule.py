@@ -7,10 +7,11 @@ import numpy as np
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.reproduce.images import image_config
 from anydepth.reproduce.study import Study
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
-from anydepth.train.config import RunConfig, read_config
+from anydepth.train.config import RunConfig
 from anydepth.train.evaluate import evaluate
 from anydepth.train.runs import Run
 
@@ -22,21 +23,22 @@ SIZES = {"constant": (1, 8, 4), "linear": (2, 9, 5)}
 SCHEDULES = ("fixed", "refined")
 CELLS = [(basis, schedule) for basis in SIZES for schedule in SCHEDULES]
 
-_SMOKE = {
+_COMMON = {"batch": 64, "warmup": 40}
+_SMOKE = _COMMON | {
     "data": {"name": "digits", "limit": 200, "validation": 50},
     "epochs": 4,
     "at": [1, 2, 3],
     "channels": [4],
     "pool": 4,
 }
-_CPU = {
+_CPU = _COMMON | {
     "data": {"name": "cifar10", "limit": 5000, "validation": 1000, "crop": 4, "flip": True},
     "epochs": 9,
     "at": [2, 5, 8],
     "channels": [8, 16],
     "pool": 8,
 }
-_PAPER = {
+_PAPER = _COMMON | {
     "data": {"name": "cifar10", "validation": 5000, "crop": 4, "flip": True},
     "epochs": 200,
     "at": [20, 40, 70],
@@ -48,29 +50,9 @@ _PAPER = {
 def config_for(basis: str, schedule: str, seed: int, settings: dict[str, Any]) -> RunConfig:
     """Midpoint, 8 steps and the full size from the start, or grown to them."""
     start, end, _ = SIZES[basis]
-    is_fixed = schedule == "fixed"
-    return read_config(
-        {
-            "seed": seed,
-            "data": settings["data"],
-            "model": {
-                "name": "image",
-                "options": {
-                    "channels": settings["channels"],
-                    "pool": settings["pool"],
-                    "first_stitch": False,
-                    "basis": basis,
-                    "size": end if is_fixed else start,
-                    "steps": 8 if is_fixed else 1,
-                    "scheme": "midpoint",
-                },
-            },
-            "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 5e-4},
-            "schedule": {"name": "cosine", "warmup": 40},
-            "training": {"epochs": settings["epochs"], "batch": 64},
-            "refine": {} if is_fixed else {"at": settings["at"]},
-        }
-    )
+    if schedule == "fixed":
+        return image_config(seed, settings, (), basis=basis, size=end, steps=8, scheme="midpoint")
+    return image_config(seed, settings, settings["at"], basis=basis, size=start, steps=1, scheme="midpoint")
 
 
 def run(study: Study) -> Findings:

@@ -7,8 +7,9 @@ import numpy as np
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.reproduce.images import image_config
 from anydepth.reproduce.study import Study
-from anydepth.train.config import RunConfig, read_config
+from anydepth.train.config import RunConfig
 from anydepth.train.runs import Run
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _CPU = {
     "channels": [8],
     "pool": 7,
     "batch": 32,
+    "warmup": 20,
 }
 _PAPER = {
     "data": {"name": "cifar10", "validation": 5000, "crop": 4, "flip": True},
@@ -39,34 +41,15 @@ _PAPER = {
     "channels": [16, 32, 64],
     "pool": 8,
     "batch": 128,
+    "warmup": 20,
 }
 
 
 def config_for(kind: str, seed: int, settings: dict[str, Any]) -> RunConfig:
     """A net with RK4 and constants: grown from 1 to 8 steps, or with 8 from the start."""
-    epochs, size = settings["epochs"], FINAL if kind == "fixed" else 1
-    return read_config(
-        {
-            "seed": seed,
-            "data": settings["data"],
-            "model": {
-                "name": "image",
-                "options": {
-                    "channels": settings["channels"],
-                    "pool": settings["pool"],
-                    "first_stitch": False,
-                    "basis": "constant",
-                    "scheme": "rk4",
-                    "size": size,
-                    "steps": size,
-                },
-            },
-            "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 5e-4},
-            "schedule": {"name": "cosine", "warmup": 20},
-            "training": {"epochs": epochs, "batch": settings["batch"]},
-            "refine": {"at": [ninth * epochs // 9 for ninth in SCHEDULES[kind]]},
-        }
-    )
+    size = FINAL if kind == "fixed" else 1
+    at = [ninth * settings["epochs"] // 9 for ninth in SCHEDULES[kind]]
+    return image_config(seed, settings, at, basis="constant", scheme="rk4", size=size, steps=size)
 
 
 def run(study: Study) -> Findings:

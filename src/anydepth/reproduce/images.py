@@ -1,0 +1,22 @@
+"""Configs of the image experiments: a scale gives data, epochs and widths, an experiment the rest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from anydepth.train.config import RunConfig, read_config
+
+
+def image_config(seed: int, scale: dict[str, Any], refine_at: Sequence[int], **options: Any) -> RunConfig:
+    """SGD with a cosine schedule; `scale` has data, epochs, batch, warmup, channels and pool."""
+    net = {"channels": scale["channels"], "pool": scale["pool"], "first_stitch": False, **options}
+    return read_config(
+        {
+            "seed": seed,
+            "data": scale["data"],
+            "model": {"name": "image", "options": net},
+            "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 5e-4},
+            "schedule": {"name": "cosine", "warmup": scale["warmup"]},
+            "training": {"epochs": scale["epochs"], "batch": scale["batch"]},
+            "refine": {"at": list(refine_at)},
+        }
+    )
