@@ -1,6 +1,7 @@
 """The training loop."""
 
 from math import isfinite
+from signal import SIGTERM
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -112,7 +113,7 @@ class Trainer:
         self.optimizer.step()
         if self.average is not None:
             update_average(self.average, self.model, config.training.ema or 0.0, step)
-        return sums.loss / max(1, sums.count), sums, lr, signal or int(stop)
+        return sums.loss / max(1, sums.count), sums, lr, signal or (SIGTERM if stop else 0)
 
     def _check_and_clip(self, lr: float) -> None:
         norm = get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])

@@ -121,7 +121,13 @@ def _verdicts(found: dict[str, list[dict[str, Any]]]) -> tuple[Verdict, ...]:
     return (
         Verdict(
             Claim("Refinement training saves time", "C section 5.2", "608 against 1053 minutes: 0.58"),
-            f"{np.mean(time):.2f} of the time of fixed depth; the evaluations predict {np.mean(work):.2f}",
+            f"{np.mean(time):.2f} of the time of fixed depth",
+            float(np.mean(time)) < 1,
+        ),
+        Verdict(
+            Claim("It takes at most 1.1 times what the evaluations of the unit predict", "ours"),
+            f"they predict {np.mean(work):.3f}, it takes {np.mean(time):.3f}: {np.mean(time) / np.mean(work):.2f} times; "
+            "the rest of the net, validation and checkpoints cost the same at every depth",
             float(np.mean(time)) <= 1.1 * float(np.mean(work)),
         ),
         Verdict(
