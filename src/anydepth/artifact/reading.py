@@ -12,7 +12,7 @@ from typing import Any
 from anydepth.artifact.writing import json_bytes
 from anydepth.errors import ModelFileError, StorageError
 
-LARGEST_JSON = 8 * 2**20
+LARGEST_JSON = 4 * 2**20
 """Bytes of a description; that of a model with 10,000 tensors has about one million."""
 
 
