@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/adjoint.py
 	$(BIN)/python benchmarks/resnet_law.py
 	$(BIN)/python benchmarks/compress.py
+	$(BIN)/python benchmarks/pipeline.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

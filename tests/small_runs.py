@@ -1,6 +1,5 @@
 """Runs that train in a moment."""
 
-from anydepth.recipes import RECIPES
 from anydepth.train.config import read_config
 from anydepth.train.override import override
 
@@ -16,8 +15,3 @@ TINY = {
 def tiny(*settings):
     """A config for a net of 4 channels on 48 digits, 6 steps."""
     return override(read_config(TINY), settings)
-
-
-def shortened(recipe, *settings):
-    """A registered recipe cut down to one step on a few examples."""
-    return override(RECIPES[recipe](), settings)

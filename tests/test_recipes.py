@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from anydepth.data.facts import Facts
+from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.roles import unfilled
+from anydepth.nn.units import PreactConv
 from anydepth.recipes import RECIPES
 from anydepth.surgery.summary import summary
 from anydepth.train.growth import grow
@@ -56,10 +58,9 @@ def test_every_recipe_builds_and_grows_to_its_end(name):
             assert model.eval()(torch.zeros(1, *shape)).shape == (1, classes)
 
 
-def test_an_unfilled_model_takes_no_memory_of_its_own():
-    config = RECIPES["continuousnet-cifar100"]()
+def test_an_unfilled_block_takes_the_memory_of_one_function():
     with unfilled():
-        model = make_model(
-            config.model_copy(update={"refine": config.refine.model_copy(update={"at": ()})}), facts_for(config)
-        )
-    assert summary(model).parameters > 0
+        block = ContinuousBlock(lambda: PreactConv(16), "linear", 64)
+    weight = block.unit.conv1.weight
+    assert weight.shape == (64, 16, 16, 3, 3)
+    assert weight.untyped_storage().nbytes() == 4 * weight[0].numel()

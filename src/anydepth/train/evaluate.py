@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from anydepth.data.facts import Facts
 from anydepth.data.table import Batch, Table
@@ -95,13 +95,3 @@ def fitting(model: nn.Module, batch: Batch) -> Batch:
     """A batch on the device and in the precision of the model."""
     first = next(model.parameters())
     return batch.to(first.device, first.dtype, channels_last=True)
-
-
-def outputs_of(model: nn.Module, table: Table, facts: Facts, batch: int = 500) -> Tensor:
-    """All outputs on a part, in the order of `batches_of`; words that are padding are left out."""
-    kept = []
-    with evaluating(model):
-        for inputs, targets in (fitting(model, part) for part in batches_of(table, facts, batch)):
-            outputs = model(*inputs)
-            kept.append(outputs[targets >= 0] if facts.task == "tag" else outputs)
-    return torch.cat(kept)
