@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Union, get_args, get_origin
 
 import pytest
@@ -12,16 +12,19 @@ from pydantic import BaseModel
 from anydepth.artifact import digest, pack_tensors
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
+from anydepth.nn.solver import make_solver
 from anydepth.recipes import RECIPES
 from anydepth.surgery.blocks import blocks_of
 from anydepth.train.config import RunConfig, read_config
+from anydepth.train.control.choose import make_controller
+from anydepth.train.control.controller import Clock
 from anydepth.train.loop import train
 from anydepth.train.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.runs import Run, dataset_of, open_run
 from anydepth.train.trainer import Trainer
 from command import assert_refused, run_command
-from small_runs import TINY, tiny
+from small_runs import TINY, tiny, tiny_tagger, write_treebank
 
 
 def groups_in(annotation):
@@ -208,8 +211,39 @@ def device(folder, config):
         return str(error)
 
 
+def tagged(folder, config):
+    """The weights of a tagger that trains with the same data settings."""
+    write_treebank(folder / "data" / "treebank")
+    run = train(tiny_tagger(f"data.hide={config.data.hide}"), folder / "run", folder / "data")
+    return digest(pack_tensors(run.model().state_dict()))
+
+
+def decided(gap):
+    """What the paper's controllers do when a more accurate solver makes such a difference."""
+
+    def observe(folder, config):
+        options = {"steps": 4} if config.control.name == "paper" else {"rtol": 1e-3}
+        solvers = {"block": make_solver(scheme="euler" if "steps" in options else "dopri54", **options)}
+        controller = make_controller(config.control)
+        controller._gap = lambda probe, solvers: gap
+        return controller.check(SimpleNamespace(solvers=solvers), Clock(1, 2), {}).solvers, controller.finer(solvers)
+
+    return observe
+
+
+def allowed(folder, config):
+    """The errors that the steady controller allows over a training."""
+    return [make_controller(config.control).allowed(Clock(step, 100)) for step in range(100)]
+
+
+def begun(folder, config):
+    """The number of steps that training begins with."""
+    return train(config, folder).metrics()[0]["steps"]
+
+
 CONSTANT, STEP, COSINE, ROOT = (f"schedule.name={name}" for name in ("constant", "step", "cosine", "inverse_sqrt"))
 GROWN = "refine.at=[1]"
+PAPER, TOLERANCE, STEADY = (f"control.name={name}" for name in ("paper", "paper_tolerance", "steady"))
 EFFECTS = {
     "seed": ([], "1", outcome),
     "device": ([], "cuda", device),
@@ -223,6 +257,7 @@ EFFECTS = {
     "data.limit": ([], "32", outcome),
     "data.crop": ([], "1", outcome),
     "data.flip": ([], "true", outcome),
+    "data.hide": ([], "5.0", tagged),
     "model.name": (["data.name=spheres", "model.options={}", "model.name=flow"], "image", None),
     "model.options": ([], '{"channels": [4], "pool": 4, "scheme": "rk4"}', outcome),
     "model.gradient": ([], "checkpoint", segments),
@@ -262,6 +297,20 @@ EFFECTS = {
     "schedule.unit": ([STEP, "schedule.milestones=[1]"], "step", outcome),
     "schedule.factor": ([STEP, "schedule.milestones=[1]"], "0.5", outcome),
     "schedule.final": ([COSINE], "0.5", outcome),
+    "control.name": ([], "paper", outcome),
+    "control.every": ([PAPER, "control.first=0.5", "control.every=1"], "2", outcome),
+    "control.threshold": ([PAPER], "0.3", decided(0.2)),
+    "control.shrink": ([PAPER], "0.7", decided(0.2)),
+    "control.grow": ([PAPER], "1.5", decided(0.0)),
+    "control.first": ([PAPER], "0.3", begun),
+    "control.check_steps": ([PAPER], "70", decided(0.0)),
+    "control.most_steps": ([PAPER], "5", decided(0.2)),
+    "control.tighter": ([TOLERANCE], "0.01", decided(0.0)),
+    "control.tightest": ([TOLERANCE], "0.8e-3", decided(0.2)),
+    "control.limit": ([STEADY], "0.02", allowed),
+    "control.rough": ([STEADY], "0.3", allowed),
+    "control.settle": ([STEADY], "0.5", allowed),
+    "control.examples": ([STEADY, "control.every=1", "control.examples=16"], "32", outcome),
 }
 """For every field: settings to start from, another value, and where its effect shows."""
 

@@ -18,14 +18,28 @@ SHAPES = {
     "cifar10": ((3, 32, 32), 10),
     "cifar100": ((3, 32, 32), 100),
     "tiny-imagenet": ((3, 64, 64), 200),
+    "spheres": ((2,), 2),
+    "landscape": ((2,), 3),
+    "ud-english-gum": ((), 46),
+    "ud-german-hdt": ((), 57),
 }
+KINDS = {0: "sentences", 1: "vectors", 3: "images"}
 
 
 def facts_for(config):
     shape, classes = SHAPES[config.data.name]
-    ones = (1.0,) * shape[0]
-    labels = tuple(map(str, range(classes)))
-    return Facts(task="classify", kind="images", shape=shape, labels=labels, mean=ones, std=ones)
+    shape = (config.data.options["d"],) if "d" in config.data.options else shape
+    kind, labels = KINDS[len(shape)], tuple(map(str, range(classes)))
+    ones = (1.0,) * shape[0] if kind == "images" else ()
+    words = ("<pad>", "<unknown>", "a") if kind == "sentences" else ()
+    task = "tag" if words else "classify"
+    return Facts(task=task, kind=kind, shape=shape, labels=labels, mean=ones, std=ones, words=words)
+
+
+def inputs_for(facts):
+    if facts.kind == "sentences":
+        return torch.ones(1, 2, dtype=torch.long), torch.ones(1, 2, dtype=torch.bool)
+    return (torch.zeros(1, *facts.shape),)
 
 
 def grown(name):
@@ -52,10 +66,10 @@ def test_every_recipe_builds_and_grows_to_its_end(name):
     assert config.refine.at == () or summary(model).rows[0].form.solver.endswith(f"x {2 ** len(config.refine.at)}")
     if name in COUNTS:
         assert summary(model).parameters == COUNTS[name]
-    shape, classes = SHAPES[config.data.name]
     if "cifar100" not in name and "tiny" not in name:
+        facts = facts_for(config)
         with torch.no_grad():
-            assert model.eval()(torch.zeros(1, *shape)).shape == (1, classes)
+            assert model.eval()(*inputs_for(facts)).shape[-1] == len(facts.labels)
 
 
 def test_an_unfilled_block_takes_the_memory_of_one_function():

@@ -10,7 +10,10 @@ from anydepth.reproduce.experiment import SCALES, Claim, Verdict
 from anydepth.reproduce.ledger import ledger
 from anydepth.reproduce.publish import markdown
 from anydepth.reproduce.study import Study
+from anydepth.train.loop import train
+from anydepth.train.progress import Watch
 from command import assert_refused, run_command
+from small_runs import tiny
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,3 +83,27 @@ def test_a_result_as_markdown_keeps_its_columns():
 def test_the_ledger_in_the_docs_is_the_one_of_the_evidence():
     page = ROOT / "docs" / "evidence.md"
     assert page.read_text() == ledger(ROOT / "evidence"), "run make evidence"
+
+
+def test_a_study_counts_what_an_interrupted_training_took(tmp_path):
+    config = tiny()
+    folder = Study("x", "cpu", None, (0,), tmp_path / "x").folder_of("net", config)
+
+    class Stop(Watch):
+        def event(self, line):
+            if line["kind"] == "epoch":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, folder, watch=Stop())
+    metrics = folder / "metrics.jsonl"
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    metrics.write_text(
+        "".join(json.dumps(line | ({"seconds": 1000.0} if "seconds" in line else {})) + "\n" for line in lines)
+    )
+    study = Study("x", "cpu", None, (0,), tmp_path / "x")
+    study.piece("one", lambda: study.trained("net", config).metrics()[-1])
+    assert 1000 < study.seconds < 2000
+    again = Study("y", "cpu", None, (0,), tmp_path / "y")
+    again.piece("two", lambda: again.trained("net", config).metrics()[-1])
+    assert again.seconds < 1000

@@ -81,7 +81,7 @@ def test_preactivation_conv_stack_after_twenty_steps(depth):
 def test_every_unit_in_a_stack(unit):
     kind = ad.UNITS[unit]
     stack, block = pair(lambda: kind(8), 3)
-    x = torch.randn(4, 8, 4, 4) if kind.input_rank == 4 else torch.randn(4, 8)
+    x = torch.randn(4, *{2: (8,), 3: (5, 8), 4: (8, 4, 4)}[kind.input_rank])
     assert torch.equal(block(x), stack(x))
     assert_same(stack, block)
 

@@ -9,7 +9,7 @@ from anydepth.depth.bases import BASES
 
 
 def example(kind, channels=8):
-    return torch.randn(4, channels, 6, 6) if kind.input_rank == 4 else torch.randn(4, channels)
+    return torch.randn(4, *{2: (channels,), 3: (5, channels), 4: (channels, 6, 6)}[kind.input_rank])
 
 
 @pytest.mark.parametrize("name", ad.UNITS.names())

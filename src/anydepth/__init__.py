@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from anydepth.deploy.freeze import freeze
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
@@ -39,6 +40,7 @@ _WHERE = {
     "build": "nn.parts",
     "by_step": "depth.grids",
     "compress": "surgery.resize",
+    "freeze": "deploy.freeze",
     "history": "surgery.change",
     "load": "surgery.store",
     "make_basis": "depth.bases",
@@ -73,6 +75,7 @@ __all__ = [
     "by_step",
     "check",
     "compress",
+    "freeze",
     "history",
     "load",
     "make_basis",

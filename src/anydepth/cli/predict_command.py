@@ -1,7 +1,7 @@
 """`anydepth predict`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -18,18 +18,22 @@ def register(app: typer.Typer) -> None:
 
 def predict(
     run: RunFolder,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy) or images.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy), images or text; - reads text.")
+    ],
     json: Json = False,
 ) -> None:
     """What a trained model says about your files.
 
     Arrays hold raw values, as the dataset does (pixels 0 to 255, not normalised): shape (count, channels,
-    height, width) for images, (count, features) for vectors.
+    height, width) for images, (count, features) for vectors. Text is cut into sentences and words; a treebank
+    (.conllu) has them already.
 
     \b
     Examples:
       anydepth predict runs/mnist seven.png
       anydepth predict runs/mnist batch.npy --json
+      echo "Time flies like an arrow." | anydepth predict runs/gum -
     """
     from anydepth.deploy.predict import predict as predictions
     from anydepth.train.runs import open_run
@@ -40,6 +44,9 @@ def predict(
         print_json({"run": str(run), "predictions": found})
         return
     for file, entries in found.items():
+        if "words" in entries[0]:
+            _print_tagged(file, entries)
+            continue
         table = Table(title=escape(file), title_justify="left")
         for name in ("example", *entries[0]):
             table.add_column(name, justify="right")
@@ -48,6 +55,18 @@ def predict(
         console.print(table)
         if len(entries) > _SHOWN:
             console.print(f"and {len(entries) - _SHOWN:,} more; --json gives all")
+
+
+def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:
+    """Words with their tags, a sentence a line; those that were not seen in training are starred."""
+    console.print(escape(file), style="italic")
+    for sentence in sentences[:_SHOWN]:
+        words = sentence["words"]
+        console.print(
+            " ".join(f"{escape(w['word'])}{'' if w['known'] else '*'}[cyan]/{escape(w['label'])}[/]" for w in words)
+        )
+    more = "" if len(sentences) <= _SHOWN else f"; and {len(sentences) - _SHOWN:,} sentences more: --json gives all"
+    console.print(f"word/tag; * not seen in training{more}", style="dim")
 
 
 def _cell(value: object) -> str:

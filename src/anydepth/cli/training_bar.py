@@ -50,7 +50,7 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
 
             def event(self, line: dict[str, Any]) -> None:
                 text = told(line)
-                if text and not quiet and (line["kind"] == "refine" or not console.is_terminal):
+                if text and not quiet and (line["kind"] in ("refine", "control") or not console.is_terminal):
                     console.print(text)
 
         yield Bar()
@@ -66,6 +66,9 @@ def told(line: dict[str, Any]) -> str:
         before, after = (line.get(f"validation_{when}_loss") for when in ("before", "after"))
         loss = "" if before is None or after is None else f"; validation loss {before:.4f} -> {after:.4f}"
         return f"grown at step {line['step']}: {changes}{loss}"
+    if line["kind"] == "control" and line["event"] in ("start", "shrink"):
+        why = "" if line["event"] == "start" else ": a more accurate solver disagrees"
+        return f"step control at step {line['step']}: {line['solver']}{why}"
     return ""
 
 

@@ -36,6 +36,11 @@ def words(draw: Draw, indices: Indices, stream: int) -> NDArray[np.uint64]:
     return scramble(key ^ scramble(indices.astype(np.uint64) * _GOLDEN + _GOLDEN))
 
 
+def uniform(draw: Draw, indices: Indices, stream: int) -> NDArray[np.float64]:
+    """One random number in [0, 1) for every example."""
+    return (words(draw, indices, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def below(draw: Draw, indices: Indices, stream: int, bound: int) -> Indices:
     """One random whole number in [0, bound) for every example."""
     return (words(draw, indices, stream) % np.uint64(bound)).astype(np.int64)

@@ -10,12 +10,14 @@ import numpy as np
 import torch
 
 from anydepth.data.facts import Facts
-from anydepth.data.order import Draw, Indices
+from anydepth.data.order import Draw, Indices, uniform
 from anydepth.data.table import IGNORED, Augment, Batch, Table, hash_of
 from anydepth.errors import DataError
 
 PADDING, UNKNOWN = "<pad>", "<unknown>"
 _UNKNOWN = 1
+_HIDE = 4
+"""Stream of random numbers for hidden words."""
 _SPECIAL = (PADDING, UNKNOWN)
 
 Text = tuple[tuple[str, ...], ...]
@@ -27,6 +29,8 @@ class Encoded(NamedTuple):
     facts: Facts
     words: Indices
     tags: Indices
+    counts: Indices
+    """How often each word of the vocabulary comes up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +82,9 @@ class Sentences(Table):
         places = (self._starts[indices][:, None] + steps)[mask]
         tokens, targets = np.zeros(mask.shape, np.int64), np.full(mask.shape, IGNORED, np.int64)
         tokens[mask], targets[mask] = encoded.words[places], encoded.tags[places]
+        if augment is not None and draw is not None and augment.hide:
+            chance = augment.hide / (augment.hide + encoded.counts[encoded.words[places]])
+            tokens[mask] = np.where(uniform(draw, places, _HIDE) < chance, _UNKNOWN, tokens[mask])
         return Batch((torch.from_numpy(tokens), torch.from_numpy(mask)), torch.from_numpy(targets))
 
     def _encoded(self, facts: Facts) -> Encoded:
@@ -94,10 +101,12 @@ class Sentences(Table):
                 if tag not in tags:
                     raise _unknown_tag(tag, number, facts.labels)
         count = int(self.lengths.sum())
+        places = np.fromiter((words.get(word, _UNKNOWN) for word in chain.from_iterable(self.words)), np.int64, count)
         return Encoded(
             facts,
-            np.fromiter((words.get(word, _UNKNOWN) for word in chain.from_iterable(self.words)), np.int64, count),
+            places,
             np.fromiter((tags[tag] for tag in chain.from_iterable(self.tags)), np.int64, count),
+            np.bincount(places, minlength=len(facts.words)),
         )
 
 

@@ -40,10 +40,15 @@ class Batch(NamedTuple):
 
 
 class Augment(NamedTuple):
-    """Random changes of training images: shift by up to `crop` pixels, mirror left and right."""
+    """Random changes of training examples.
+
+    Images are shifted by up to `crop` pixels and mirrored; a word that was seen n times is shown as unknown with
+    probability hide / (hide + n), so that a model learns what to make of words that it does not know.
+    """
 
     crop: int = 0
     flip: bool = False
+    hide: float = 0.0
 
 
 class Table(ABC):

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from anydepth.deploy.inputs import read_inputs
-from anydepth.errors import ConfigError, DataError, NumericalError
+from anydepth.deploy.tags import read_text, tag
+from anydepth.errors import DataError, NumericalError
 from anydepth.train.evaluate import evaluating
 from anydepth.train.runs import Run
 
@@ -14,10 +15,10 @@ _BATCH = 500
 
 
 def predict(run: Run, path: Path) -> list[dict[str, Any]]:
-    """One entry for every example in the file: label and probability, or the output vector."""
+    """One entry for every example in the file: label and probability, the output vector, or tagged words."""
     facts = run.facts
     if facts.kind == "sentences":
-        raise ConfigError("this model reads sentences; predictions for text files are not there yet")
+        return tag(run.model(), facts, read_text(path, facts))
     inputs = read_inputs(path, facts)
     model = run.model()
     first = next(model.parameters())

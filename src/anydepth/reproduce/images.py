@@ -6,17 +6,17 @@ from typing import Any
 from anydepth.train.config import RunConfig, read_config
 
 
-def image_config(seed: int, scale: dict[str, Any], refine_at: Sequence[int], **options: Any) -> RunConfig:
-    """SGD with a cosine schedule; `scale` has data, epochs, batch, warmup, channels and pool."""
-    net = {"channels": scale["channels"], "pool": scale["pool"], "first_stitch": False, **options}
+def image_config(seed: int, settings: dict[str, Any], refine_at: Sequence[int], /, **options: Any) -> RunConfig:
+    """SGD with a cosine schedule; the settings are data, epochs, batch, warmup, channels and pool."""
+    net = {"channels": settings["channels"], "pool": settings["pool"], "first_stitch": False, **options}
     return read_config(
         {
             "seed": seed,
-            "data": scale["data"],
+            "data": settings["data"],
             "model": {"name": "image", "options": net},
             "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 5e-4},
-            "schedule": {"name": "cosine", "warmup": scale["warmup"]},
-            "training": {"epochs": scale["epochs"], "batch": scale["batch"]},
+            "schedule": {"name": "cosine", "warmup": settings["warmup"]},
+            "training": {"epochs": settings["epochs"], "batch": settings["batch"]},
             "refine": {"at": list(refine_at)},
         }
     )

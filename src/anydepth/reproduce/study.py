@@ -13,7 +13,7 @@ from anydepth.train.config import RunConfig
 from anydepth.train.evaluate import Report
 from anydepth.train.loop import train
 from anydepth.train.progress import Status, Watch
-from anydepth.train.runs import Run
+from anydepth.train.runs import RECORD, Run, open_run
 
 PIECES, RUNS = "pieces", "runs"
 
@@ -32,6 +32,8 @@ class Study:
     report: Report = field(default=lambda what, share: None)
     seconds: float = 0.0
     """Spent on the pieces, now or earlier."""
+    before: float = 0.0
+    """Of the present piece: seconds that went into trainings which are gone on with."""
     planned: int = 1
     done: int = 0
 
@@ -49,7 +51,9 @@ class Study:
                 raise ModelFileError(f"{path} is no piece of a study; delete it")
         else:
             began = perf_counter()
-            kept = {"value": json.loads(json.dumps(compute())), "seconds": round(perf_counter() - began, 2)}
+            self.before = 0.0
+            value = json.loads(json.dumps(compute()))
+            kept = {"value": value, "seconds": round(perf_counter() - began + self.before, 2)}
             artifact.write_json(path, kept)
         self.done += 1
         self.seconds += kept["seconds"]
@@ -57,8 +61,23 @@ class Study:
 
     def trained(self, title: str, config: RunConfig) -> Run:
         """The run of a config: trained now, gone on with, or found finished."""
+        folder = self.folder_of(title, config)
+        self.before += _seconds_before(folder)
+        return train(config, folder, self.data, _Bar(self, title), resume=True)
+
+    def folder_of(self, title: str, config: RunConfig) -> Path:
+        """Where the run of a config is kept."""
         digest = artifact.digest(artifact.json_bytes(config.plain(), compact=True))[:12]
-        return train(config, self.folder.parent / RUNS / f"{title}-{digest}", self.data, _Bar(self, title), resume=True)
+        return self.folder.parent / RUNS / f"{title}-{digest}"
+
+
+def _seconds_before(folder: Path) -> float:
+    """What an interrupted training took so far; a finished one is on the account of whoever trained it."""
+    if not (folder / RECORD).exists():
+        return 0.0
+    run = open_run(folder)
+    spent = [line["seconds"] for line in run.metrics() if "seconds" in line]
+    return 0.0 if run.is_over or not spent else spent[-1]
 
 
 class _Bar(Watch):

@@ -34,6 +34,12 @@ class Place(BaseModel):
     level: int = Field(ge=0, le=10_000)
     sums: Sums
     seconds: float = Field(ge=0)
+    evaluations: int = Field(default=0, ge=0)
+    check_evaluations: int = Field(default=0, ge=0)
+    checks: int = Field(default=0, ge=0)
+    failed_checks: int = Field(default=0, ge=0)
+    changes: int = Field(default=0, ge=0)
+    memory: dict[str, Any] = {}
 
 
 class Manifest(BaseModel):

@@ -3,30 +3,17 @@
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from anydepth.errors import ConfigError, choices
-
-Count = Annotated[int, Field(ge=1, le=2**40)]
-Whole = Annotated[int, Field(ge=0, le=2**40)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Settings(BaseModel):
-    """Base of every group of settings."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+from anydepth.train.control.settings import ControlSettings, NoControl
+from anydepth.train.settings import Count, NotNegative, Seed, Settings, Share, Whole
 
 
 class DataSettings(Settings):
     name: str
     """A registered dataset."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     """Options of that dataset."""
     validation: Annotated[float, Field(ge=0, le=1e9)] | None = None
     """Training examples held out: a count, or a share below 1. None: the dataset's own part, else a tenth."""
@@ -38,12 +25,14 @@ class DataSettings(Settings):
     """Shift training images by up to so many pixels."""
     flip: bool = False
     """Mirror training images at random."""
+    hide: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """Show a training word that was seen n times as unknown with probability hide / (hide + n)."""
 
 
 class ModelSettings(Settings):
     name: str
     """A registered model."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     """Options of that model; what the data decides (classes, image size) is filled in."""
     gradient: Literal["backprop", "checkpoint", "adjoint"] = "backprop"
     """How gradients pass through the blocks."""
@@ -143,7 +132,7 @@ class RefineSettings(Settings):
     """What `at` counts."""
     rule: str = "nested"
     """A registered rule for the next size and number of steps."""
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     """Options of that rule."""
     method: Literal["interpolate", "project"] = "interpolate"
     """How the weights are moved to the new size."""
@@ -183,6 +172,8 @@ class RunConfig(Settings):
     schedule: Annotated[Constant | Step | Cosine | InverseSqrt, Field(discriminator="name")] = Constant()
     training: TrainingSettings
     refine: RefineSettings = RefineSettings()
+    control: Annotated[ControlSettings, Field(discriminator="name")] = NoControl()
+    """How the solver's steps are chosen while the model trains."""
     evaluation: EvaluationSettings = EvaluationSettings()
 
     def plain(self) -> dict[str, Any]:

@@ -84,10 +84,11 @@ def _finish(trainer: Trainer, model: nn.Module, dataset: Dataset) -> None:
 
 def _check_same(run: Run, config: RunConfig, facts: Facts, data_hash: str) -> None:
     """Refuse to go on with another config or other data."""
+    known = run.config.plain()
     for name, value in config.plain().items():
-        if run.record.config.get(name) != value:
+        if known[name] != value:
             raise ConfigError(
-                f"{run.folder} is a run with another config: {name} is {run.record.config.get(name)}, got {value}; "
+                f"{run.folder} is a run with another config: {name} is {known[name]}, got {value}; "
                 "resume it with its own settings, or name another folder with --out"
             )
     if run.facts != facts or run.record.training_data != data_hash:

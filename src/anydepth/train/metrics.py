@@ -1,4 +1,4 @@
-"""metrics.jsonl: one line of JSON for every epoch, refinement and test, added as training goes on."""
+"""metrics.jsonl: one line of JSON for every epoch, refinement, check and test, added as training goes on."""
 
 import os
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ _NEEDED = {
     "step": ("step",),
     "epoch": ("epoch", "step", "nfe", "weights", "solver", "parameters", "seconds"),
     "refine": ("step", "weights", "solver", "parameters"),
+    "control": ("step", "evaluations", "solver", "event", "passed", "measured"),
     "test": ("step",),
 }
 """What every kind of line must have."""

@@ -8,7 +8,7 @@ from typing import Any
 from anydepth.errors import ConfigError
 from anydepth.train.config import RunConfig, read_config
 
-_UNIONS = ("optimizer", "schedule")
+_UNIONS = ("optimizer", "schedule", "control")
 """Groups whose fields depend on their name."""
 
 

@@ -19,6 +19,7 @@ from anydepth.errors import AnydepthError, ConfigError
 from anydepth.nn.parts import MODELS, build
 from anydepth.surgery.resize import set_gradient
 from anydepth.train.config import RunConfig, TrainingSettings
+from anydepth.train.control.choose import check_control
 from anydepth.train.evaluate import fitting
 from anydepth.train.growth import check_rule
 from anydepth.train.schedule import places
@@ -60,6 +61,7 @@ def make_model(config: RunConfig, facts: Facts) -> nn.Module:
     precision_of(config.training, device_of(config))  # which must work
     set_gradient(model, config.model.gradient, config.model.segment)
     check_rule(config.refine, model)
+    check_control(config, model)
     return model.to(device_of(config), torch.float64 if config.training.precision == "float64" else torch.float32)
 
 
@@ -74,6 +76,8 @@ def _check_fit(config: RunConfig, facts: Facts, model: nn.Module) -> None:
         raise ConfigError("training.label_smoothing is for classes, but this data has none; set it to 0")
     if facts.kind != "images" and (config.data.crop or config.data.flip):
         raise ConfigError(f"data.crop and data.flip are for images, but this data has {facts.kind}; leave them out")
+    if facts.kind != "sentences" and config.data.hide:
+        raise ConfigError(f"data.hide is for words, but this data has {facts.kind}; leave it out")
 
 
 def check_batch(model: nn.Module, part: Table, facts: Facts, config: RunConfig) -> None:

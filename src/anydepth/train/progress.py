@@ -17,13 +17,31 @@ class Progress:
     sums: Tally = field(default_factory=Tally)
     """Over the present epoch."""
     seconds: float = 0.0
+    evaluations: int = 0
+    """Of all units, in all forward passes of the training, those of checks included; validation does not count."""
+    check_evaluations: int = 0
+    """Those that a step controller needed for its checks."""
+    checks: int = 0
+    """Comparisons with a more accurate solver."""
+    failed_checks: int = 0
+    changes: int = 0
+    """Of the solver, by its controller."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What the step controller remembers, in JSON values."""
 
     def describe(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def read(cls, values: dict[str, Any]) -> "Progress":
-        return cls(int(values["step"]), int(values["level"]), Tally(**values["sums"]), float(values["seconds"]))
+        return cls(**{**values, "sums": Tally(**values["sums"])})
+
+    def accounts(self, is_controlled: bool) -> dict[str, int]:
+        """Evaluations so far; of a controlled training also what control took and did."""
+        if not is_controlled:
+            return {"evaluations": self.evaluations}
+        names = ("evaluations", "check_evaluations", "checks", "failed_checks", "changes")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

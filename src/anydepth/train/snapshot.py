@@ -42,6 +42,8 @@ def restore(trainer: "Trainer", snapshot: Snapshot) -> int:
         due = sum(place < progress.step for place in trainer.refine_at)
         if progress.step > trainer.total or progress.level not in (due, due + (progress.step in trainer.refine_at)):
             raise ValueError(f"step {progress.step} of {trainer.total} at level {progress.level}")
+        if trainer.controller is not None:
+            trainer.controller.recall(progress.memory)
         fill(trainer.model, values["blocks"], take(tensors, _MODEL), origin)
         if trainer.average is not None:
             fill(trainer.average, values["average_blocks"], take(tensors, _AVERAGE), origin)

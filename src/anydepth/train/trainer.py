@@ -16,6 +16,10 @@ from anydepth.errors import NumericalError, StoppedError
 from anydepth.surgery.summary import summary
 from anydepth.train.average import averaged_copy, update_average
 from anydepth.train.checkpoint import write_checkpoint
+from anydepth.train.control.choose import make_controller
+from anydepth.train.control.controller import Solvers
+from anydepth.train.control.probe import put_solvers, solvers_of
+from anydepth.train.control.steer import steer
 from anydepth.train.evaluate import Score, evaluate, nfe_of
 from anydepth.train.going_back import go_back, go_to
 from anydepth.train.growth import grow
@@ -43,6 +47,7 @@ class Trainer:
         ranks.check(self.config, min(self.config.training.batch, len(prepared.train)))
         self.progress = Progress()
         self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
+        self.controller = make_controller(self.config.control)
         self._saved = monotonic()
         self._form = self._shape()
         self._wrap()
@@ -90,17 +95,21 @@ class Trainer:
     ) -> tuple[float, Tally, float, int]:
         """One step of the optimiser, not taken when loss or gradient is not finite; also the signal that came."""
         config, step = self.config, self.progress.step
-        seed_step(config.seed, step, self.ranks.rank)
         lr = config.optimizer.lr * rate(config.schedule, step, self.total, self.per_epoch)
         set_rate(self.optimizer, lr)
-        augment, draw = Augment(config.data.crop, config.data.flip), Draw(config.seed, epoch)
+        augment, draw = Augment(config.data.crop, config.data.flip, config.data.hide), Draw(config.seed, epoch)
         mine = self.ranks.share(indices)
         batch = self.train_part.batch(mine, self.facts, augment if any(augment) else None, draw)
         dtype = next(self.model.parameters()).dtype
-        inputs, targets = batch.to(self.device, dtype, config.training.channels_last)
+        batch = batch.to(self.device, dtype, config.training.channels_last)
+        if self.controller is not None:
+            steer(self, self.controller, batch)
+        inputs, targets = batch
+        seed_step(config.seed, step, self.ranks.rank)
         self.model.train()
         with precision_of(config.training, self.device):
             outputs = self._called(*inputs)
+            self.progress.evaluations += nfe_of(self.model)
             loss = loss_of(self.facts.task, outputs, targets, config.training.label_smoothing)
         here = tally(self.facts.task, outputs, targets, loss.item())
         signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
@@ -134,7 +143,7 @@ class Trainer:
     def _refine(self) -> None:
         """Grow the model as a transaction: save, grow with the optimiser, save; and note what growing alone does."""
         self.save()
-        before, scores = self._form, self._validated("before")
+        before, scores, solvers = self._form, self._validated("before"), solvers_of(self.model)
         grow(self.model, self.config.refine, self.progress.level, self.optimizer)
         reached("model grown")
         if self.average is not None:
@@ -143,6 +152,8 @@ class Trainer:
         self._wrap()
         self.progress.level += 1
         self._form = self._shape()
+        if self.controller is not None:
+            self.set_solvers(solvers)  # which may have steps of different sizes
         changes = {name: {"from": before[name], "to": self._form[name]} for name in before}
         self.log({"kind": "refine", "step": self.progress.step, **changes, **scores, **self._validated("after")})
         reached("refinement logged")
@@ -150,6 +161,13 @@ class Trainer:
 
     def _validated(self, when: str) -> dict[str, Any]:
         return {} if self.validation is None else self.score(self.validation).named(f"validation_{when}")
+
+    def set_solvers(self, solvers: Solvers) -> None:
+        """Run all blocks as given from now on."""
+        for model in (self.model, self.average):
+            if model is not None:
+                put_solvers(model, solvers)
+        self._form = self._shape()
 
     # Saving and going on
 
@@ -211,6 +229,7 @@ class Trainer:
             f"train_{METRIC[self.facts.task]}": metric(self.facts.task, sums),
             "lr": lr,
             "nfe": nfe_of(self.model),
+            **progress.accounts(self.controller is not None),
             **self._form,
             "seconds": round(progress.seconds, 3),
         }

@@ -1,38 +1,33 @@
-"""Check: run a trained model with solvers of smaller error; a proper ODE hardly notices."""
+"""Check: run a trained model with solvers of equal or smaller error; a proper ODE hardly notices."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from math import isnan
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from anydepth.data.table import IGNORED, Batch
-from anydepth.errors import ConfigError, DataError, NumericalError
-from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, fitting, nfe_of
-from anydepth.verdict.swap import finer_models
+from anydepth.data.table import Batch
+from anydepth.depth.grids import GridLike
+from anydepth.depth.times import TimeLike
+from anydepth.errors import DataError, NumericalError
+from anydepth.measure.crossings import crossing_rate
+from anydepth.measure.distance import distance as distance_between
+from anydepth.measure.distance import relative_distance
+from anydepth.measure.order import observed_order
+from anydepth.verdict.compare import Margin, Reader, gap
+from anydepth.verdict.given import are_classes, example_of, subject_of
+from anydepth.verdict.row import Row, is_as_accurate, row_of
+from anydepth.verdict.rule import FAR, THIN, Limits, judged
+from anydepth.verdict.subject import Subject
+from anydepth.verdict.swap import largest_step, order_of
+from anydepth.verdict.trials import Report, Trials
 
-Report = Callable[[str, float], None]
-
-AGREEMENT = 95.0
-"""Per cent of predictions that must survive a more accurate solver."""
-DISTANCE = 0.05
-"""Largest relative change of outputs, where there are no classes."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One solver: how its outputs compare with those of the solver the model was trained with."""
-
-    solver: str
-    nfe: int
-    agreement: float | None
-    """Per cent of predictions that are the same; None without classes."""
-    distance: float | None
-    """Root mean square of the change, relative to that of the outputs; None if the outputs are not finite."""
-    accuracy: float | None
-    """Per cent right, where labels are given."""
+_LIMITS = Limits()
+_PAIRS = 5_000_000
+"""Pairs of straight pieces that are looked at for crossings, at most."""
 
 
 @dataclass(frozen=True)
@@ -42,99 +37,153 @@ class Verdict:
     proper: bool
     reason: str
     table: tuple[Row, ...]
+    """The trained solver first, then those of equal or smaller error."""
+    coarser: tuple[Row, ...] = ()
+    """Fewer steps than the model was trained with; the verdict does not rest on them."""
+    reference: str = ""
+    """The finest solver, which stands for the ODE itself."""
+    settled: bool = False
+    """Whether halving the steps once more no longer changes the outputs."""
+    order: float | None = None
+    """At which outputs converge when the trained steps are halved; None where rounding hides it, or without a grid."""
+    scheme_order: int | None = None
+    """What the scheme promises for smooth fields; the lowest where blocks differ."""
+    step: float | None = None
+    """The largest step the model was trained with; None for adaptive solvers."""
+    critical_step: float | None = None
+    """The largest tried step of the trained scheme such that it and all smaller ones give the settled outputs."""
+    margin: Margin | None = None
+    """Margins of the trained predictions against the solver's error."""
+    crossing_rate: float | None = None
+    """Share of pairs of trajectories that cross as the model was trained; of planar autonomous states only."""
 
     def describe(self) -> dict[str, Any]:
-        return {"proper": self.proper, "reason": self.reason, "table": [asdict(row) for row in self.table]}
+        """JSON values."""
+        return asdict(self)
 
 
 def check(
-    model: nn.Module,
+    model: nn.Module | Callable[[Tensor, Any], Any],
     batches: Iterable[Any],
-    classes: bool = True,
-    agreement: float = AGREEMENT,
-    distance: float = DISTANCE,
+    classes: bool | None = None,
+    agreement: float = _LIMITS.agreement,
+    distance: float = _LIMITS.distance,
     report: Report | None = None,
+    *,
+    scheme: str | None = None,
+    steps: GridLike | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    head: Callable[[Any], Tensor] | None = None,
+    span: tuple[TimeLike, TimeLike] = (0, 1),
 ) -> Verdict:
     """Judge a model by running it with more steps, a higher order, or a tighter tolerance.
 
     Args:
+        model: a module with continuous blocks; or a vector field f(t, y), given with the solver it was trained with.
         batches: inputs; or pairs of inputs and labels, which add accuracies to the table.
-        classes: outputs are scores of classes along the last axis; else they are compared as numbers.
+        classes: whether outputs are scores of classes along the last axis (a single score: of two classes by its sign),
+            or numbers. By default labels tell, if they are whole numbers or not; without labels, outputs of a model are
+            scores unless there is only one, and states of a field without a head are numbers.
         agreement: per cent of predictions that must stay the same.
         distance: largest relative change of outputs, if they are no classes.
+        scheme, steps, rtol, atol: of a vector field, the solver it was trained with.
+        head: of a vector field, makes outputs from the last state.
+        span: of a vector field, the times between which it is integrated.
     """
-    examples = [_example(batch) for batch in batches]
+    settings = {"scheme": scheme, "steps": steps, "rtol": rtol, "atol": atol}
+    subject = subject_of(model, {name: value for name, value in settings.items() if value is not None}, head, span)
+    examples = [example_of(batch) for batch in ([batches] if isinstance(batches, Tensor) else batches)]
     if not examples:
         raise DataError("no batches were given; a verdict needs some inputs")
-    trained = ", ".join(dict.fromkeys(str(block.solver) for block in blocks_of(model).values()))
-    candidates = [(trained, model), *finer_models(model)]
-    rows, reference = [], None
-    for done, (name, candidate) in enumerate(candidates):
-        if report is not None:
-            report(f"running {name}", done / len(candidates))
-        outputs = _outputs(candidate, examples)
-        reference = outputs if reference is None else reference
-        rows.append(_row(name, nfe_of(candidate), reference, outputs, examples, classes))
-    return _judged(tuple(rows), agreement if classes else None, distance)
+    limits = Limits(agreement, distance)
+    reader = Reader(examples, are_classes(classes, subject, examples, head))
+    trials = Trials(subject, reader, _closeness(reader, limits), report or _silent)
+    if not trials.finer:
+        raise NumericalError(
+            f"no solver finer than {trials.trained.name} could be run in this precision; use model.double(), "
+            "or a fixed scheme"
+        )
+    return _verdict(trials, limits)
 
 
-def _judged(rows: tuple[Row, ...], agreement: float | None, distance: float) -> Verdict:
-    trained, *others = rows
-    if trained.distance is None:
-        raise NumericalError(f"the outputs with {trained.solver}, as the model is, are not finite; there is no verdict")
-    broken = next((row for row in others if row.distance is None), None)
-    if broken is not None:
-        reason = f"with {broken.solver} instead of {trained.solver}, the outputs are not finite"
-        return Verdict(False, f"{reason}; the model is tied to its solver", rows)
-    if agreement is None:
-        gap, worst = max(((row.distance or 0.0, row) for row in others), key=lambda pair: pair[0])
-        kept = f"change by {gap:.2g} of their size (limit {distance:g})"
-        return Verdict(gap <= distance, f"with {worst.solver} instead of {trained.solver}, the outputs {kept}", rows)
-    worst = min(others, key=lambda row: row.agreement or 0.0)
-    proper = (worst.agreement or 0.0) >= agreement
-    kept = f"{worst.agreement:.1f} % of the predictions stay the same (limit {agreement:g} %)"
-    lost = "" if worst.accuracy is None else f", accuracy goes from {trained.accuracy:.1f} % to {worst.accuracy:.1f} %"
-    tied = "" if proper else "; the model is tied to its solver"
-    return Verdict(proper, f"with {worst.solver} instead of {trained.solver}, {kept}{lost}{tied}", rows)
-
-
-def _example(batch: Any) -> Batch:
-    if isinstance(batch, Batch):
-        return batch
-    if isinstance(batch, Tensor):
-        return Batch((batch,), torch.empty(0))
-    if isinstance(batch, (tuple, list)) and len(batch) == 2:
-        inputs, labels = batch
-        return Batch(inputs if isinstance(inputs, tuple) else (inputs,), labels)
-    raise ConfigError(f"a batch must be inputs or a pair of inputs and labels, got {type(batch).__name__}")
-
-
-def _outputs(model: nn.Module, examples: list[Batch]) -> list[Tensor]:
-    with evaluating(model):
-        return [model(*fitting(model, example).inputs).cpu() for example in examples]
-
-
-def _row(
-    name: str, nfe: int, reference: list[Tensor], outputs: list[Tensor], examples: list[Batch], classes: bool
-) -> Row:
-    same = right = counted = labelled = 0
-    gap = size = 0.0
-    for before, after, (_, labels) in zip(reference, outputs, examples, strict=True):
-        if not bool(after.isfinite().all()):
-            return Row(name, nfe, 0.0 if classes else None, None, None)
-        gap += (after.double() - before.double()).square().sum().item()
-        size += before.double().square().sum().item()
-        if classes:
-            chosen = after.argmax(-1)
-            real = labels != IGNORED if labels.numel() else torch.ones_like(chosen, dtype=torch.bool)
-            same += int(((chosen == before.argmax(-1)) & real).sum())
-            counted += int(real.sum())
-            right += int(((chosen == labels) & real).sum()) if labels.numel() else 0
-            labelled += int(real.sum()) if labels.numel() else 0
-    return Row(
-        name,
-        nfe,
-        100 * same / counted if counted else None,
-        (gap / size) ** 0.5 if size else gap**0.5,
-        100 * right / labelled if labelled else None,
+def _verdict(trials: Trials, limits: Limits) -> Verdict:
+    reader, subject, trained, finest = trials.reader, trials.subject, trials.trained.outputs, trials.reference.outputs
+    assert trained is not None
+    rows = [row_of(t, trained, finest, reader, subject.duration) for t in (trials.trained, *trials.finer)]
+    if trials.has_settled:
+        rows = [replace(row, counts=is_as_accurate(row, rows[0])) for row in rows]
+    proper, reason = judged(rows, limits, reader.classes)
+    step = largest_step(subject.solvers)
+    coarser = [row_of(t, trained, finest, reader, subject.duration) for t in trials.coarser]
+    return Verdict(
+        proper,
+        "; ".join([reason, *_remarks(trials, rows, proper)]),
+        tuple(rows),
+        tuple(replace(row, counts=False) for row in coarser),
+        trials.reference.name,
+        trials.has_settled,
+        _order(trials),
+        order_of(subject.solvers),
+        None if step is None else step * subject.duration,
+        trials.critical_step,
+        None if finest is None else reader.margin(trained, finest),
+        _crossings(subject, reader.examples[0]),
     )
+
+
+def _remarks(trials: Trials, rows: list[Row], proper: bool) -> list[str]:
+    """What else the reader of a verdict should know."""
+    found, reader, trained = [], trials.reader, trials.trained.outputs
+    assert trained is not None
+    same = reader.same(trained, trained)
+    seen = sum(len(batch) for batch in trained) if same is None else same.count
+    changes = [row.distance for row in rows[1:] if row.counts and row.distance is not None]
+    if proper and reader.classes and max(changes, default=0.0) > FAR:
+        lost = f"the outputs change by {100 * max(changes):.0f} % of their size all the same"
+        found.append(f"{lost}: the predictions survive by their margins")
+    if proper and not trials.has_settled and trials.change is not None:
+        found.append(
+            f"with {trials.reference.name} the outputs still change by {100 * trials.change:.2g} % per halving"
+        )
+    if same is not None and same.count and reader.kinds(trained) == 1:
+        found.append("all predictions are of one class, so that they tell little")
+    if seen < THIN:
+        found.append(f"the evidence is thin: {seen} {'examples' if same is None else 'predictions'}")
+    return found
+
+
+def _order(trials: Trials) -> float | None:
+    """By Richardson: from the changes at each halving of the steps, as far as they are above rounding."""
+    outputs = [trial.outputs for trial in trials.levels]
+    if order_of(trials.subject.solvers) is None or any(found is None for found in outputs):
+        return None
+    known = [found for found in outputs if found is not None]
+    floor = 64 * torch.finfo(known[0][0].dtype).eps
+    above = [distance_between(a, b) for a, b in pairwise(known) if relative_distance(a, b) > floor]
+    order = observed_order(above)
+    return None if isnan(order) else order
+
+
+def _crossings(subject: Subject, example: Batch) -> float | None:
+    """Among the first examples, as many as can be looked at."""
+    paths = subject.paths(example)
+    if paths is None or paths.shape[1] < 2:
+        return None
+    points = max(10, int((2 * _PAIRS) ** 0.5 / (len(paths) - 1)))
+    return crossing_rate(paths[:, : min(points, 100)])
+
+
+def _closeness(reader: Reader, limits: Limits) -> Callable[[Any, Any], bool]:
+    def is_close(settled: list[Tensor], outputs: list[Tensor]) -> bool:
+        same = reader.same(settled, outputs)
+        if same is not None:
+            return same.percent >= limits.agreement
+        change = gap(settled, outputs)
+        return change is not None and change <= limits.distance
+
+    return is_close
+
+
+def _silent(what: str, share: float) -> None:
+    """Nobody asked."""

@@ -22,8 +22,8 @@ _RAW = "https://raw.githubusercontent.com/UniversalDependencies"
 Sentence = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def read_conllu(path: Path, column: str) -> Iterator[Sentence]:
-    """The words and the tags of each sentence; tags from column "upos" or "xpos"."""
+def read_conllu(path: Path, column: str | None) -> Iterator[Sentence]:
+    """The words and the tags of each sentence; tags from column "upos" or "xpos", or none asked for."""
     words: list[str] = []
     tags: list[str] = []
     is_empty = True
@@ -42,7 +42,7 @@ def read_conllu(path: Path, column: str) -> Iterator[Sentence]:
         raise DataError(f"{path}: no sentences in it; get the file anew")
 
 
-def _word(path: Path, number: int, line: str, place: int, column: str) -> tuple[str, str] | None:
+def _word(path: Path, number: int, line: str, place: int, column: str | None) -> tuple[str, str] | None:
     """Form and tag of the line of the sentence's `place`-th word; nothing for lines that are no words."""
     cells = line.split("\t")
     if len(cells) != _COLUMNS:
@@ -51,9 +51,12 @@ def _word(path: Path, number: int, line: str, place: int, column: str) -> tuple[
         return None
     if cells[0] != str(place):
         raise at_line(path, number, f"id {shown(cells[0])}, expected {place}: ids count the words of a sentence from 1")
-    form, tag = cells[1], cells[_COLUMN[column]]
+    form = cells[1]
     if not form:
         raise at_line(path, number, f"word {place} has an empty form in column 2")
+    if column is None:
+        return intern(form), ""
+    tag = cells[_COLUMN[column]]
     if tag in ("", "_"):
         fault = f"word {place}, {shown(form)}, has no tag in column {_COLUMN[column] + 1} ({column})"
         raise at_line(path, number, f"{fault}; add it, or read the other of {' and '.join(_COLUMN)}")

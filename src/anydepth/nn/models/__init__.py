@@ -2,5 +2,6 @@
 
 from anydepth.nn.models.flow import Flow
 from anydepth.nn.models.image import ImageNetwork
+from anydepth.nn.models.tagger import Tagger
 
-__all__ = ["Flow", "ImageNetwork"]
+__all__ = ["Flow", "ImageNetwork", "Tagger"]

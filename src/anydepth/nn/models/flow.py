@@ -1,5 +1,7 @@
-"""A flow on vectors: one continuous block, and a linear classifier if there are classes."""
+"""A flow on vectors or images: one continuous block, and a linear classifier if there are classes."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from torch import Tensor, nn
@@ -15,6 +17,7 @@ class Flow(nn.Module):
 
     Args:
         features: length of the input vectors.
+        image: instead, (channels, height, width) of input images, whose end state is flattened for the classifier.
         classes: outputs of the classifier; None: the state at depth 1 is the output.
         unit, options: the vector field by its registered name, and its options.
         The rest: of the block; adaptive schemes take rtol and atol instead of steps.
@@ -33,15 +36,19 @@ class Flow(nn.Module):
         rtol: float | None = None,
         atol: float | None = None,
         scale: float = 1.0,
+        image: Sequence[int] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
-        for name, value in (("features", features), ("classes", 1 if classes is None else classes)):
-            if not isinstance(value, int) or value < 1:
-                raise ConfigError(f"{name} must be a whole number above 0, got {value!r}")
-        make_unit, chosen = UNITS[unit], options or {}
+        sizes = {"features": [features], "classes": [1 if classes is None else classes], "image": image or [1] * 3}
+        for name, values in sizes.items():
+            if not all(isinstance(value, int) and value > 0 for value in values):
+                raise ConfigError(f"{name} must be a whole number above 0, got {values}")
+        if len(sizes["image"]) != 3:
+            raise ConfigError(f"image must be (channels, height, width), got {image}")
+        make_unit, chosen, width = UNITS[unit], options or {}, image[0] if image else features
         self.block = ContinuousBlock(
-            lambda: make_unit(features, **chosen),
+            lambda: make_unit(width, **chosen),
             basis,
             size,
             scheme=scheme,
@@ -51,7 +58,8 @@ class Flow(nn.Module):
             scale=scale,
             name="block",
         )
-        self.classifier = nn.Identity() if classes is None else nn.Linear(features, classes)
+        self.classifier = nn.Identity() if classes is None else nn.Linear(prod(image or [features]), classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.block(x))
+        y = self.block(x)
+        return self.classifier(y.flatten(1) if self.config["image"] and self.config["classes"] else y)

@@ -73,7 +73,6 @@ def run(study: Study) -> Findings:
             *(float(np.mean([one[key] for one in seeds])) for key in ("trained", "half", "drop")),
             float(np.std([one["drop"] for one in seeds])),
             f"{seeds[0]['parameters']:,} -> {seeds[0]['parameters at half']:,}",
-            float(np.mean([one["seconds"] for one in seeds])),
         )
         for name, seeds in found.items()
     )
@@ -83,7 +82,7 @@ def run(study: Study) -> Findings:
         f"data {data}; test accuracy in per cent on all test images, read after training. Halving projects 8 constants "
         "onto 4, 9 hats onto 5."
     )
-    columns = ("net", "trained", "halved", "drop", "spread of drop", "parameters", "seconds")
+    columns = ("net", "trained", "halved", "drop", "spread of drop", "parameters")
     return Findings(columns, rows, _verdicts(found), lambda: _draw(found), notes)
 
 
@@ -97,14 +96,12 @@ def _examine(study: Study, basis: str, run: Run) -> dict[str, Any]:
     trained, half = (
         round(evaluate(net, test, run.facts, run.config.evaluation.batch).value, 3) for net in (model, small)
     )
-    epochs = [line for line in run.metrics() if line["kind"] == "epoch"]
     return {
         "trained": trained,
         "half": half,
         "drop": trained - half,
         "parameters": summary(model).parameters,
         "parameters at half": summary(small).parameters,
-        "seconds": epochs[-1]["seconds"],
     }
 
 

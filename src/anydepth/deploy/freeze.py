@@ -1,0 +1,131 @@
+"""Freeze: the discrete network of one solver, as plain PyTorch modules that need no anydepth to run."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.proxy import TraceError
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+from anydepth.errors import ConfigError, UnitError
+from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.integrate import advance
+from anydepth.nn.plan import Plan, Step
+from anydepth.nn.roles import replace
+from anydepth.nn.structure import State
+from anydepth.surgery.blocks import blocks_of
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+def freeze(model: nn.Module) -> fx.GraphModule:
+    """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
+
+    Weights are read at every stage once and for all, batch norms folded into the convolutions and linear layers that
+    feed them, convolutions laid out with the channels innermost. The model itself is left as it is. A unit that
+    torch.fx cannot trace is refused.
+    """
+    blocks = blocks_of(model)
+    for name, block in blocks.items():
+        if block.plan is None:
+            raise ConfigError(
+                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, which is no fixed network; choose one "
+                "with set_solver(model, scheme=..., steps=...)"
+            )
+    copy = deepcopy(model).eval()
+    root = nn.Sequential(copy) if isinstance(copy, ContinuousBlock) else copy
+    for name, block in blocks_of(root).items():
+        path, _, attribute = name.rpartition(".")
+        root.get_submodule(path)._modules[attribute] = _Unrolled(block)
+    try:
+        graph = fx.symbolic_trace(root)
+    except (TraceError, TypeError, RuntimeError, NameError) as error:
+        raise UnitError(
+            f"the model cannot be written down as a graph of layers: {error}; keep branches on tensors out of forward"
+        ) from None
+    _fold_norms(graph)
+    graph.requires_grad_(False)
+    return graph.eval().to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+
+
+class _Unrolled(nn.Module):
+    """A block as a list of units, one for every distinct set of weights, and the sums between them."""
+
+    def __init__(self, block: ContinuousBlock):
+        super().__init__()
+        plan = block.plan
+        assert plan is not None
+        self.plan_steps = plan.steps
+        self.narrow = next((p.dtype for p in block.parameters() if p.dtype.itemsize < 4), None)
+        self.places, self.units = _units(block, plan)
+        self.times = [float(instant.time) for instant in plan.instants] if block.time else None
+        self.count = len(plan.stages[0])
+
+    def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
+        y: State = x if isinstance(x, tuple) else (x,)
+        if self.narrow is not None:
+            y = tuple(part.float() for part in y)
+        for n, step in enumerate(self.plan_steps):
+            y = self._step(n * self.count, step, y, isinstance(x, tuple), args, kwargs)
+        if self.narrow is not None:
+            y = tuple(part.to(self.narrow) for part in y)
+        return y if isinstance(x, tuple) else y[0]
+
+    def _step(self, start: int, step: Step, y: State, is_tuple: bool, args: tuple, kwargs: dict[str, Any]) -> State:
+        slopes: list[State] = []
+        for stage, terms in enumerate(step.stages):
+            at = advance(y, terms, slopes)
+            at = at if self.narrow is None else tuple(part.to(self.narrow) for part in at)
+            given = at if is_tuple else at[0]
+            lead = () if self.times is None else (at[0].new_tensor(self.times[start + stage]),)
+            slope = self.units[self.places[start + stage]](*lead, given, *args, **kwargs)
+            slopes.append(slope if isinstance(slope, tuple) else (slope,))
+        return advance(y, step.result, slopes)
+
+
+def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList]:
+    """Which unit each evaluation calls; evaluations that read the same weights share one."""
+    readings = {name: plan.reading(part.function) for name, part in block.lifted.items()}
+    keys = [tuple(reading.index[i] for reading in readings.values()) for i in range(plan.evaluations)]
+    distinct = list(dict.fromkeys(keys))
+    with torch.no_grad():
+        rows = {name: reading.rows(block.stored(name)) for name, reading in readings.items()}
+        units = nn.ModuleList()
+        skeleton = deepcopy(block.unit)
+        for key in distinct:
+            for (name, part), place in zip(block.lifted.items(), key, strict=True):
+                replace(skeleton, name, part.kind.decode(rows[name][place]).clone())
+            units.append(deepcopy(skeleton))
+    order = {key: i for i, key in enumerate(distinct)}
+    return [order[key] for key in keys], units
+
+
+def _fold_norms(graph: fx.GraphModule) -> None:
+    """Put batch norms into the layers whose only result they take."""
+    modules = dict(graph.named_modules())
+    folded: dict[tuple[str, str], str] = {}
+    for node in list(graph.graph.nodes):
+        layer = node.args[0] if node.op == "call_module" and isinstance(modules[node.target], _NORMS) else None
+        if not isinstance(layer, fx.Node) or layer.op != "call_module" or len(layer.users) > 1:
+            continue
+        key = (str(layer.target), str(node.target))
+        fused = _fused(modules[key[0]], modules[key[1]]) if key not in folded else None
+        if fused is not None:
+            folded[key] = f"{key[0]}_with_norm{len(folded)}"
+            graph.add_submodule(folded[key], fused)
+        if key in folded:
+            layer.target = folded[key]
+            node.replace_all_uses_with(layer)
+            graph.graph.erase_node(node)
+    graph.delete_all_unused_submodules()
+    graph.recompile()
+
+
+def _fused(layer: nn.Module, norm: nn.Module) -> nn.Module | None:
+    if isinstance(layer, _CONVOLUTIONS):
+        return fuse_conv_bn_eval(layer, norm)  # pyright: ignore[reportArgumentType]
+    if isinstance(layer, nn.Linear) and isinstance(norm, nn.BatchNorm1d):
+        return fuse_linear_bn_eval(layer, norm)  # pyright: ignore[reportArgumentType]
+    return None

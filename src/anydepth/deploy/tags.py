@@ -1,0 +1,66 @@
+"""Tags for the words of plain text or of a treebank, by a trained tagger."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from anydepth.data.facts import Facts
+from anydepth.data.files import lines
+from anydepth.data.sentences import Sentences
+from anydepth.data.sources.treebank import read_conllu
+from anydepth.data.text import sentences_of
+from anydepth.errors import DataError, NumericalError
+from anydepth.train.evaluate import batches_of, evaluating, fitting
+
+_BATCH = 64
+_LONGEST = 2000
+"""Words of a sentence; attention costs the square of them."""
+
+
+def read_text(path: Path, facts: Facts) -> list[tuple[str, ...]]:
+    """The sentences of a text file, of standard input (-), or of a treebank (.conllu, .conllu.gz)."""
+    known = frozenset(facts.words)
+    if str(path) == "-":
+        found = sentences_of(sys.stdin.read(), known)
+    elif not path.is_file():
+        raise DataError(f"no file {path}; name a text file, a treebank (.conllu), or - for standard input")
+    elif path.name.removesuffix(".gz").endswith(".conllu"):
+        found = [words for words, _ in read_conllu(path, None)]
+    else:
+        found = sentences_of("\n".join(line for _, line in lines(path)), known)
+    if not found:
+        raise DataError(f"{path} holds no words; give at least one")
+    for number, sentence in enumerate(found, 1):
+        if len(sentence) > _LONGEST:
+            raise DataError(
+                f"{path}: sentence {number} has {len(sentence):,} words, more than {_LONGEST:,}; break it up"
+            )
+    return found
+
+
+def tag(model: nn.Module, facts: Facts, sentences: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+    """For every sentence its words, each with tag, probability, and whether it was seen in training."""
+    known = frozenset(facts.words[2:])
+    table = Sentences(tuple(sentences), tuple((facts.labels[0],) * len(words) for words in sentences))
+    order = np.argsort(table.lengths, kind="stable")
+    found: list[list[tuple[int, float]]] = []
+    with evaluating(model):
+        for batch in batches_of(table, facts, _BATCH):
+            outputs = model(*fitting(model, batch).inputs)
+            if not bool(torch.isfinite(outputs).all()):
+                raise NumericalError("the model's outputs are not finite; run it with a finer solver")
+            chances, tags = outputs.float().softmax(-1).max(-1)
+            found += [list(zip(t, p, strict=True)) for t, p in zip(tags.tolist(), chances.tolist(), strict=True)]
+    entries: list[dict[str, Any]] = [{}] * len(sentences)
+    for place, chosen in zip(order.tolist(), found, strict=True):
+        entries[place] = {
+            "words": [
+                {"word": word, "label": facts.labels[index], "probability": round(chance, 6), "known": word in known}
+                for word, (index, chance) in zip(sentences[place], chosen, strict=False)
+            ]
+        }
+    return entries

@@ -1,0 +1,1 @@
+"""Measures of outputs and trajectories: what verdicts and step controllers compare."""

@@ -1,0 +1,1 @@
+"""Step control: how fine the solver is while a model trains."""

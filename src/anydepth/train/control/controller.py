@@ -1,0 +1,62 @@
+"""What a step controller is."""
+
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, NamedTuple, Protocol
+
+from anydepth.nn.solver import Solver
+from anydepth.train.control.probe import Probe
+
+Solvers = dict[str, Solver]
+"""The solver of every block, by its name."""
+
+
+class Clock(NamedTuple):
+    """Where a training is: steps of the optimiser done, and of the whole."""
+
+    step: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What came of a check: the solvers from now on, and why."""
+
+    event: str
+    """start, keep, grow or shrink (of the step or the tolerance), or revert (a growth that was taken back)."""
+    solvers: Solvers
+    tests: tuple[bool, ...] = ()
+    """Comparisons with a more accurate solver that were made, and whether each of them passed."""
+    measured: dict[str, float | None] = field(default_factory=dict)
+    memory: dict[str, Any] = field(default_factory=dict)
+    """JSON values that the controller is given back next time."""
+
+
+class Controller(Protocol):
+    """Chooses solvers; a pure function of what it is given, so that a resumed training decides alike."""
+
+    examples: int | None
+    """How many training examples it looks at, always the same; None: the batch that is trained on next."""
+
+    def refuse(self, solvers: Solvers) -> None:
+        """Raise a ConfigError if such solvers cannot be controlled."""
+        ...
+
+    def start(self, probe: Probe) -> Decision:
+        """Before the first step."""
+        ...
+
+    def recall(self, memory: dict[str, Any]) -> Any:
+        """What a memory says; a ValueError if it cannot be one of this controller."""
+        ...
+
+    def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
+        """Whether to check before the step that follows."""
+        ...
+
+    def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision: ...
+
+
+def known(**measured: float) -> dict[str, float | None]:
+    """Measurements as JSON values: what is no finite number is null."""
+    return {name: value if isfinite(value) else None for name, value in measured.items()}

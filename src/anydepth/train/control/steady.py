@@ -1,0 +1,110 @@
+"""A number of steps predicted from measured errors, moved to at once, and then kept."""
+
+from math import ceil
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from anydepth.train.control.controller import Clock, Decision, Solvers, known
+from anydepth.train.control.error import measure
+from anydepth.train.control.finer import need_fixed
+from anydepth.train.control.first import first_step
+from anydepth.train.control.probe import Probe
+from anydepth.train.control.settings import SteadyControl
+
+AIM, ALARM = 0.5, 0.7
+"""Shares of the allowed error: a move goes to where AIM of it is predicted; above ALARM of it, more steps are taken."""
+WORTH = 0.75
+"""Fewer steps are taken only if they are at most this share of the present ones."""
+FREE = 0.45
+"""Share of the training in which checks are repeated and steps may be saved; then there are two more checks."""
+RARELY = 0.025
+"""Checks are at most this share of the training apart."""
+PATIENCE = 2
+"""After more steps were taken, the next check waits so many times longer: the field must adapt first."""
+
+
+class Memory(BaseModel):
+    """What is remembered between checks."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    due: int = Field(ge=0)
+    """The step before which the next check is."""
+    wait: int = Field(ge=1)
+    """Steps between checks."""
+    failed: int = Field(default=0, ge=0)
+    """The most steps in depth that were found too few."""
+
+
+class Steady:
+    """Keeps the error of the outputs, and in the end that of the predictions, between bounds with few changes."""
+
+    def __init__(self, settings: SteadyControl):
+        self.settings = settings
+        self.examples: int | None = settings.examples
+
+    def refuse(self, solvers: Solvers) -> None:
+        need_fixed("steady", solvers)
+
+    def start(self, probe: Probe) -> Decision:
+        settings = self.settings
+        step = first_step(probe, settings.rough)
+        memory = Memory(due=settings.every, wait=settings.every)
+        solvers = self._stepping(probe.solvers, ceil(1 / step))
+        return Decision("start", solvers, measured=known(step=step), memory=memory.model_dump())
+
+    def recall(self, memory: dict[str, Any]) -> Memory:
+        return Memory(**memory)
+
+    def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
+        return clock.step >= self.recall(memory).due
+
+    def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+        past, now, allowed = self.recall(memory), probe.solvers, self.allowed(clock)
+        steps = max(solver.steps or 1 for solver in now.values())
+        counts = probe.has_classes and clock.step >= self._reviews(clock.total)[0]
+        error = measure(probe, lambda count: self._stepping(now, count), steps, counts)
+        here, needed = error.at(steps), error.needed(AIM * allowed)
+        passed = here <= ALARM * allowed
+        after = self.choose(clock, past, steps, needed, passed)
+        event = "keep" if after == steps else "shrink" if after > steps else "grow"
+        measured = known(error=here, allowed=allowed, observed_order=error.observed)
+        memory = self.after(clock, past, steps, after, passed).model_dump()
+        return Decision(event, self._stepping(now, after), (passed,), measured, memory)
+
+    def allowed(self, clock: Clock) -> float:
+        """The error that is allowed now: of the outputs while the model learns, then of the predictions."""
+        settle, last = self._reviews(clock.total)
+        if clock.step < settle:
+            return self.settings.rough
+        return self.settings.limit * (2 if clock.step < last else 1)
+
+    def choose(self, clock: Clock, past: Memory, steps: int, needed: int, passed: bool) -> int:
+        """The number of steps from now on: more after an alarm; fewer early on, if it is worth it and never failed."""
+        if not passed:
+            return min(self.settings.most_steps, max(needed, steps + 1))
+        is_worth = past.failed < needed <= WORTH * steps
+        return needed if is_worth and clock.step <= self._free(clock.total) else steps
+
+    def after(self, clock: Clock, past: Memory, steps: int, after: int, passed: bool) -> Memory:
+        """When to check again: soon after a change, ever later while nothing happens; and what failed."""
+        every, total = self.settings.every, clock.total
+        wait = min(2 * past.wait, max(every, int(RARELY * total)))
+        if after != steps:
+            wait = PATIENCE * every if after > steps else every
+        free = self._free(total)
+        due = next((place for place in (free, *self._reviews(total)) if place > clock.step), 2 * total)
+        due = min(due, clock.step + wait) if clock.step < free else due
+        return Memory(due=due, wait=wait, failed=past.failed if passed else max(past.failed, steps))
+
+    def _free(self, total: int) -> int:
+        return min(int(FREE * total), self._reviews(total)[0])
+
+    def _reviews(self, total: int) -> tuple[int, int]:
+        """The steps from which less error is allowed."""
+        settle = ceil(self.settings.settle * total)
+        return settle, (settle + total) // 2
+
+    def _stepping(self, solvers: Solvers, steps: int) -> Solvers:
+        count = min(steps, self.settings.most_steps)
+        return {name: solver.changed(steps=count) for name, solver in solvers.items()}

@@ -1,0 +1,61 @@
+"""A controller at work: it is shown the model, its decision is carried out, counted and logged."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anydepth.data.table import Batch
+from anydepth.train.control.controller import Clock, Controller, Decision
+from anydepth.train.control.probe import Probe
+from anydepth.train.prepare import precision_of
+
+if TYPE_CHECKING:
+    from anydepth.train.trainer import Trainer
+
+
+def steer(trainer: "Trainer", controller: Controller, batch: Batch) -> None:
+    """Before a step of the optimiser on a batch: let the controller start, or check if that is due."""
+    progress = trainer.progress
+    clock = Clock(progress.step, trainer.total)
+    if clock.step and not controller.is_due(clock, progress.memory):
+        return
+    batches = [batch] if controller.examples is None else _fixed_batches(trainer, controller.examples)
+    config, device = trainer.config, trainer.device
+    total = trainer.ranks.total
+    probe = Probe(trainer.model, batches, trainer.facts.task, lambda: precision_of(config.training, device), total)
+    before = probe.solvers
+    decision = controller.check(probe, clock, progress.memory) if clock.step else controller.start(probe)
+    progress.evaluations += probe.evaluations
+    progress.check_evaluations += probe.evaluations
+    progress.checks += len(decision.tests)
+    progress.failed_checks += decision.tests.count(False)
+    progress.changes += bool(clock.step) and decision.solvers != before
+    progress.memory = decision.memory
+    trainer.set_solvers(decision.solvers)
+    trainer.log(_line(decision, clock, progress.evaluations))
+
+
+def _fixed_batches(trainer: "Trainer", examples: int) -> list[Batch]:
+    """The training examples that all checks of a run look at, as they are, in batches of the training's size."""
+    part, config = trainer.train_part, trainer.config
+    draw = np.random.default_rng((config.seed, 1))
+    chosen = np.sort(draw.permutation(len(part))[:examples])
+    size, dtype = config.training.batch, next(trainer.model.parameters()).dtype
+    shares = [trainer.ranks.share(chosen[start : start + size]) for start in range(0, len(chosen), size)]
+    batches = (part.batch(share, trainer.facts) for share in shares if len(share))
+    return [batch.to(trainer.device, dtype, config.training.channels_last) for batch in batches]
+
+
+def _line(decision: Decision, clock: Clock, evaluations: int) -> dict[str, Any]:
+    solver = next(iter(decision.solvers.values()))
+    fineness = {"rtol": solver.tolerance.rtol} if solver.tolerance is not None else {"steps": solver.steps}
+    return {
+        "kind": "control",
+        "step": clock.step,
+        "evaluations": evaluations,
+        "solver": ", ".join(dict.fromkeys(map(str, decision.solvers.values()))),
+        **fineness,
+        "event": decision.event,
+        "passed": all(decision.tests),
+        "measured": decision.measured,
+    }

@@ -1,0 +1,131 @@
+"""Outputs of one solver beside those of another: distances, predictions, margins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import torch
+from torch import Tensor
+
+from anydepth.data.table import IGNORED, Batch
+from anydepth.errors import ShapeError
+from anydepth.measure.agreement import wilson
+from anydepth.measure.distance import relative_distance
+from anydepth.measure.margin import margins, scores, shifts
+
+POINTS = 21
+"""Of a distribution that is kept: its smallest value, every twentieth part, its largest."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many."""
+
+    successes: int
+    count: int
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.successes / self.count
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's, of 95 %, in per cent."""
+        low, high = wilson(self.successes, self.count)
+        return 100 * low, 100 * high
+
+
+@dataclass(frozen=True)
+class Margin:
+    """Margins of the predictions against the solver's error in the scores they rest on."""
+
+    safe: float
+    """Per cent of predictions whose margin exceeds the error: these cannot change."""
+    margins: tuple[float, ...]
+    """Quantiles, from the smallest to the largest, of the two highest scores' difference."""
+    errors: tuple[float, ...]
+    """Quantiles of the most that the difference of any two scores of one prediction is off."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads predictions off outputs, where the examples count."""
+
+    examples: Sequence[Batch]
+    classes: bool
+
+    def same(self, before: Sequence[Tensor], after: Sequence[Tensor]) -> Share | None:
+        """Predictions that are the same; None without classes, or where no position counts."""
+        if not self.classes:
+            return None
+        equal = [_chosen(a) == _chosen(b) for a, b in zip(before, after, strict=True)]
+        return _share([part[real] for part, real in zip(equal, self._real(before), strict=True)])
+
+    def accuracy(self, outputs: Sequence[Tensor]) -> float | None:
+        """Per cent right; None without labels."""
+        if not self.classes or not self.has_labels:
+            return None
+        right = [_chosen(a) == _fit(b.targets, a) for a, b in zip(outputs, self.examples, strict=True)]
+        share = _share([part[real] for part, real in zip(right, self._real(outputs), strict=True)])
+        return None if share is None else share.percent
+
+    def margin(self, before: Sequence[Tensor], after: Sequence[Tensor]) -> Margin | None:
+        """Margins of `before`, and how much of them the change to `after` takes."""
+        if not self.classes:
+            return None
+        real = self._real(before)
+        ahead = torch.cat([margins(a)[r] for a, r in zip(before, real, strict=True)])
+        moved = torch.cat([shifts(a, b)[r] for a, b, r in zip(before, after, real, strict=True)])
+        if not len(ahead):
+            return None
+        return Margin(float(100 * (moved < ahead).double().mean()), _quantiles(ahead), _quantiles(moved))
+
+    def kinds(self, outputs: Sequence[Tensor]) -> int:
+        """How many different classes are predicted."""
+        return len(torch.cat([_chosen(a)[r] for a, r in zip(outputs, self._real(outputs), strict=True)]).unique())
+
+    @property
+    def has_labels(self) -> bool:
+        return all(example.targets.numel() for example in self.examples)
+
+    def _real(self, outputs: Sequence[Tensor]) -> list[Tensor]:
+        """Which predictions count: all but those whose label says that they do not."""
+        if not self.has_labels:
+            return [torch.ones_like(_chosen(out), dtype=torch.bool) for out in outputs]
+        return [_fit(batch.targets, out) != IGNORED for batch, out in zip(self.examples, outputs, strict=True)]
+
+
+def is_finite(outputs: Sequence[Tensor]) -> bool:
+    return all(bool(out.isfinite().all()) for out in outputs)
+
+
+def gap(before: Sequence[Tensor], after: Sequence[Tensor]) -> float | None:
+    """The relative distance; None where it is not finite."""
+    found = relative_distance(before, after)
+    return found if isfinite(found) else None
+
+
+def _chosen(outputs: Tensor) -> Tensor:
+    return scores(outputs).argmax(-1)
+
+
+def _fit(labels: Tensor, outputs: Tensor) -> Tensor:
+    """Labels in the shape of the predictions."""
+    shape = scores(outputs).shape[:-1]
+    if labels.numel() != shape.numel():
+        raise ShapeError(
+            f"labels of shape {list(labels.shape)} do not fit outputs of shape {list(outputs.shape)}, whose last axis "
+            f"is the classes: expected labels of shape {list(shape)}; if outputs are no classes, give classes=False"
+        )
+    return labels.reshape(shape).cpu()
+
+
+def _share(parts: Sequence[Tensor]) -> Share | None:
+    count = sum(part.numel() for part in parts)
+    return Share(sum(int(part.sum()) for part in parts), count) if count else None
+
+
+def _quantiles(values: Tensor) -> tuple[float, ...]:
+    ordered = values.double().sort().values
+    places = torch.linspace(0, len(ordered) - 1, POINTS).round().long()
+    return tuple(ordered[places].tolist())

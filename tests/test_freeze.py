@@ -1,0 +1,139 @@
+"""Frozen models: plain layers that give what the blocks give, and need no anydepth."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import anydepth as ad
+from anydepth.depth.schemes import SCHEMES
+from anydepth.errors import ConfigError, UnitError
+
+FIXED = [name for name in SCHEMES.names() if not SCHEMES[name].is_adaptive]
+
+
+def trained(model, *inputs):
+    """With statistics and weights that are not those of the beginning."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    for _ in range(3):
+        model(*inputs)
+    return model.eval()
+
+
+def image_net(**options):
+    config = {"channels": [4, 8], "image": [1, 12, 12], "pool": 3, "basis": "linear", "size": 3, "steps": 2} | options
+    return trained(ad.build("image", **config), 1 + 2 * torch.randn(8, 1, 12, 12))
+
+
+@pytest.mark.parametrize("scheme", FIXED)
+def test_frozen_is_what_the_blocks_are(scheme):
+    model = image_net(scheme=scheme)
+    for steps in (1, 3, 4):
+        ad.set_solver(model, steps=steps)
+        frozen = ad.freeze(model)
+        for batch in (1, 7):
+            x = torch.randn(batch, 1, 12, 12)
+            with torch.no_grad():
+                torch.testing.assert_close(frozen(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", ["skip_init_conv", "postact_conv", "bottleneck", "grouped_conv"])
+def test_units_freeze_and_their_norms_are_folded(unit):
+    model = image_net(unit=unit, basis="constant", size=2)
+    frozen = ad.freeze(model)
+    x = torch.randn(3, 1, 12, 12)
+    with torch.no_grad():
+        torch.testing.assert_close(frozen(x), model(x), rtol=1e-5, atol=1e-5)
+    left = sum(isinstance(module, nn.BatchNorm2d) for module in frozen.modules())
+    assert left < sum(isinstance(module, nn.BatchNorm2d) for module in model.modules()) * 2
+    assert not any(isinstance(module, ad.ContinuousBlock) for module in frozen.modules())
+    assert unit != "postact_conv" or not any("unit" in name and "bn" in name for name, _ in frozen.named_modules())
+
+
+def test_evaluations_with_the_same_weights_share_a_layer():
+    """RK4 on constants reads one set of weights per step."""
+    block = ad.ContinuousBlock(lambda: ad.units.PreactConv(4), "constant", 2, scheme="rk4", steps=2).eval()
+    frozen = ad.freeze(block)
+    assert sum(p.numel() for p in frozen.parameters()) <= sum(p.numel() for p in block.parameters())
+
+
+def test_taggers_and_flows_freeze():
+    tagger = trained(ad.build("tagger", words=30, classes=5, width=8, size=3), *_sentences())
+    flow = trained(ad.build("flow", features=3, classes=2, size=2, steps=3), torch.randn(4, 3))
+    for model, inputs in ((tagger, _sentences()), (flow, (torch.randn(5, 3),))):
+        with torch.no_grad():
+            torch.testing.assert_close(ad.freeze(model)(*inputs), model(*inputs), rtol=1e-5, atol=1e-5)
+
+
+def _sentences():
+    return torch.randint(1, 30, (3, 6)), torch.arange(6) < torch.tensor([[6], [2], [4]])
+
+
+class Timed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, t, state):
+        x, v = state
+        return v, torch.tanh(self.linear(x)) * t
+
+
+def test_time_and_tuple_states_freeze():
+    block = ad.ContinuousBlock(Timed, "linear", 2, scheme="midpoint", steps=3, time=True).eval()
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = block
+
+        def forward(self, x, v):
+            return self.block((x, v))[0]
+
+    x, v = torch.randn(2, 4, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(ad.freeze(Model())(x, v), Model()(x, v))
+
+
+def test_freezing_changes_nothing_in_the_model():
+    model = image_net()
+    before = pickle.dumps(model.state_dict())
+    ad.freeze(model)
+    assert pickle.dumps(model.state_dict()) == before
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def test_a_frozen_model_runs_where_there_is_no_anydepth(tmp_path):
+    model = image_net()
+    x = torch.randn(2, 1, 12, 12)
+    with torch.no_grad():
+        torch.save({"model": ad.freeze(model), "x": x, "y": model(x)}, tmp_path / "frozen.pt")
+    code = (
+        "import sys; sys.modules['anydepth'] = None\n"
+        "import torch\n"
+        f"kept = torch.load({str(tmp_path / 'frozen.pt')!r}, weights_only=False)\n"
+        "torch.testing.assert_close(kept['model'](kept['x']), kept['y'], rtol=1e-5, atol=1e-5)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x) if x.sum() > 0 else -self.linear(x)
+
+
+def test_what_cannot_be_frozen_is_refused():
+    with pytest.raises(ConfigError, match="adaptive scheme"):
+        ad.freeze(nn.Sequential(ad.ContinuousBlock(lambda: nn.Linear(3, 3), size=1, scheme="dopri54")))
+    with pytest.raises(UnitError, match="graph of layers"):
+        ad.freeze(nn.Sequential(ad.ContinuousBlock(Branching, size=1, scheme="euler", steps=2)))

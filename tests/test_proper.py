@@ -1,0 +1,252 @@
+"""Proper ODEs: the published fields, several seeds at once, and the studies' rules."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import anydepth as ad
+from anydepth.data.sources.landscape import true_field
+from anydepth.depth.schemes import fixed_schemes
+from anydepth.errors import ConfigError
+from anydepth.nn.chain import chain_of, toeplitz
+from anydepth.nn.together import Together
+from anydepth.recipes import RECIPES
+from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
+from anydepth.reproduce.experiments.proper_fields import jacobian, mlp, zeros
+from anydepth.reproduce.experiments.proper_grid import critical_steps, succeeded
+from anydepth.reproduce.flows import FACTORS, examine, is_proper
+from anydepth.reproduce.study import Study
+from anydepth.train.evaluate import evaluate
+from anydepth.train.loop import train
+from anydepth.train.override import override
+from anydepth.train.prepare import prepare
+from anydepth.train.runs import dataset_of
+
+FIELDS = {"mlp": {"hidden": 6}, "vector_conv_field": {"hidden": 5}, "tanh_net": {"hidden": 4}}
+
+
+# The published fields
+
+COUNTS = {
+    "conv_field 1-96-96-1": (ad.units.ConvField(1, 96), 96 * 2 + 96 * 96 * 9 + 96 + 97),
+    "conv_field 3-128-128-3": (ad.units.ConvField(3, 128), 128 * 4 + 128 * 128 * 9 + 128 + 3 * 129),
+    "vector_conv_field 1-32-32-1": (ad.units.VectorConvField(2, 32), 32 * 2 + 32 * 32 * 3 + 32 + 33),
+    "mlp 2-48-48-2": (ad.units.MLP(2, 48, 2), 48 * 3 + 48 * 49 + 2 * 49),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_parameters_of_the_published_fields(name):
+    unit, count = COUNTS[name]
+    assert sum(p.numel() for p in unit.parameters()) == count
+    assert all(not p.any() for name, p in unit.named_parameters() if name.endswith("bias"))
+
+
+def test_a_flow_on_images_classifies_the_flattened_state():
+    model = ad.build("flow", image=[2, 5, 4], classes=3, unit="conv_field", options={"hidden": 4}, scheme="euler")
+    unit = ad.units.ConvField(2, 4)
+    unit.load_state_dict(model.block.theta(0))
+    x = torch.randn(3, 2, 5, 4)
+    torch.testing.assert_close(model(x), model.classifier((x + unit(x)).flatten(1)))
+    for wrong in ([2, 5], [0, 5, 4]):
+        with pytest.raises(ConfigError, match="image"):
+            ad.build("flow", image=wrong, classes=3, unit="conv_field")
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_a_convolution_is_its_matrix(d):
+    conv = nn.Conv1d(2, 3, 3, padding=1, bias=False).double()
+    x = torch.randn(5, 2, d, dtype=torch.float64)
+    by_matrix = x.mT.flatten(1) @ toeplitz(conv.weight, d).T
+    torch.testing.assert_close(by_matrix.view(5, d, 3).mT, conv(x))
+
+
+@pytest.mark.parametrize("d", [1, 2, 4, 5])
+def test_a_small_convolutional_field_takes_the_cheap_path_and_agrees(d):
+    class Opaque(ad.units.VectorConvField):
+        """The same unit under another class, which takes the general path."""
+
+    blocks = []
+    for make in (ad.units.VectorConvField, Opaque):
+        torch.manual_seed(0)
+        blocks.append(ad.ContinuousBlock(lambda make=make: make(d, 3), "linear", 3, scheme="rk4", steps=4).double())
+    assert (chain_of(blocks[0].unit) is not None) == (d <= 4)
+    x = torch.randn(6, d, dtype=torch.float64)
+    outputs = [block(x) for block in blocks]
+    torch.testing.assert_close(*outputs)
+    for out in outputs:
+        out.square().sum().backward()
+    for one, other in zip(blocks[0].parameters(), blocks[1].parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+# Several at once
+
+
+@pytest.mark.parametrize("unit", FIELDS)
+@pytest.mark.parametrize("scheme", fixed_schemes())
+@pytest.mark.parametrize("basis", ["constant", "linear"])
+def test_nets_together_give_what_each_gives_alone(unit, scheme, basis):
+    made = {"features": 3, "classes": 2, "unit": unit, "options": FIELDS[unit], "scheme": scheme, "steps": 3}
+    nets = [ad.build("flow", **made, basis=basis, size=2).double() for _ in range(3)]
+    x = torch.randn(3, 7, 3, dtype=torch.float64)
+    together = Together(nets)
+    outputs = together(x)
+    outputs.square().sum().backward()
+    for i, net in enumerate(nets):
+        torch.testing.assert_close(outputs[i], net(x[i]), rtol=1e-12, atol=1e-12)
+        net(x[i]).square().sum().backward()
+    with torch.no_grad():
+        for stacked in together.parameters():
+            stacked -= stacked.grad
+        for net in nets:
+            for parameter in net.parameters():
+                parameter -= parameter.grad
+    for net, apart in zip(nets, together.apart(), strict=True):
+        assert apart.state_dict().keys() == net.state_dict().keys()
+        for name, tensor in net.state_dict().items():
+            torch.testing.assert_close(apart.state_dict()[name], tensor, rtol=1e-11, atol=1e-11)
+
+
+def test_what_cannot_run_together_is_refused():
+    fixed = ad.build("flow", classes=2, scheme="euler", steps=2)
+    others = {
+        "chain": ad.build("flow", image=[1, 4, 4], classes=2, unit="conv_field", scheme="euler"),
+        "fixed steps": ad.build("flow", classes=2, scheme="dopri54"),
+    }
+    for reason, net in others.items():
+        with pytest.raises(ConfigError, match=reason):
+            Together([net])
+    with pytest.raises(ConfigError, match="one config"):
+        Together([fixed, ad.build("flow", classes=2, scheme="euler", steps=3)])
+
+
+def configs(name, *settings, seeds=3):
+    options = ["data.options.train=100", "data.options.test=50", "training.batch=32"]
+    base = override(RECIPES[f"proper-{name}"](), [*options, "model.options.steps=3", "training.steps=8", *settings])
+    return [override(base, [f"seed={seed}"]) for seed in range(seeds)]
+
+
+OPTIMIZERS = {
+    "adam": [],
+    "decay and a schedule": ["optimizer.weight_decay=0.1", "schedule.warmup=3", "training.label_smoothing=0.1"],
+}
+
+
+@pytest.mark.parametrize("name", ["spheres", "landscape"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_each_seed_ends_as_its_training_alone_does(name, optimizer, tmp_path):
+    made = configs(name, "training.precision=float64", *OPTIMIZERS[optimizer])
+    study = Study("x", "smoke", None, (0, 1, 2), tmp_path / "study")
+    runs = trained_together(study, name, made)
+    for config, run in zip(made, runs, strict=True):
+        alone = train(config, tmp_path / f"alone-{config.seed}")
+        for key, tensor in alone.model().state_dict().items():
+            torch.testing.assert_close(run.model().state_dict()[key], tensor, rtol=1e-10, atol=1e-10)
+        last = [lines.metrics()[-1] for lines in (alone, run)]
+        assert last[0]["test_accuracy"] == last[1]["test_accuracy"]
+        assert last[0]["nfe"] == last[1]["nfe"]
+
+
+def test_trained_together_they_are_runs_like_any_other(tmp_path):
+    made = configs("landscape")
+    study = Study("x", "smoke", None, (0, 1, 2), tmp_path / "study")
+    runs = trained_together(study, "landscape", made)
+    before = {run.folder: run.model_hash() for run in runs}
+    again = trained_together(study, "landscape", configs("landscape", seeds=4))
+    assert {run.folder: run.model_hash() for run in again[:3]} == before
+    assert study.trained("landscape", made[1]).folder == runs[1].folder
+    assert runs[1].is_over
+    model, test = runs[0].model(), runs[0].dataset(None).part("test")
+    ad.set_solver(model, scheme="rk4", steps=5)
+    assert evaluate(model, test, runs[0].facts).nfe == 20
+    assert ad.check(model, [torch.randn(8, 2)]).table
+
+
+def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
+    made = configs("landscape")
+    prepared = [prepare(config, dataset_of(config, None)) for config in made]
+    with torch.no_grad():
+        prepared[1].model.classifier.bias.fill_(float("nan"))
+    ensemble = Ensemble(prepared)
+    found = ensemble.fit()
+    assert [model is None for model in found] == [False, True, False]
+    assert ensemble.failed == {1: 0}
+    alone = train(made[2], tmp_path / "alone").model()
+    for key, tensor in alone.state_dict().items():
+        torch.testing.assert_close(found[2].state_dict()[key], tensor, rtol=1e-4, atol=1e-5)
+
+
+def test_a_failed_training_is_remembered(tmp_path):
+    made = configs("landscape", "optimizer.lr=1e6", "model.options.scale=1e6", seeds=2)
+    study = Study("x", "smoke", None, (0, 1), tmp_path / "study")
+    assert trained_together(study, "wild", made) == [None, None]
+    assert all((study.folder_of("wild", config) / FAILED).exists() for config in made)
+    assert trained_together(study, "wild", made) == [None, None]
+
+
+@pytest.mark.parametrize("setting", ["training.clip=1", "training.ema=0.9", "refine.at=[2]", "control.name=paper"])
+def test_what_cannot_be_trained_together_is_refused(setting):
+    made = configs("landscape", *(["refine.unit=step"] if "refine" in setting else []), setting, seeds=2)
+    prepared = [prepare(config, dataset_of(config, None)) for config in made]
+    with pytest.raises(ConfigError, match=setting.partition("=")[0].removesuffix(".name")):
+        Ensemble(prepared)
+    with pytest.raises(ConfigError, match="seeds alone"):
+        Ensemble([prepared[0], prepare(override(made[0], ["training.batch=16"]), dataset_of(made[0], None))])
+
+
+# The rules of the studies
+
+
+def test_a_net_is_examined_with_the_published_steps_and_solvers(tmp_path):
+    study = Study("x", "smoke", None, (0,), tmp_path / "study")
+    (run,) = trained_together(study, "landscape", configs("landscape", "model.options.steps=4", seeds=1))
+    found = examine(study, run)
+    asked = [(test["scheme"], test["factor"], test["steps"]) for test in found["tests"]]
+    steps = dict(zip(FACTORS, (8, 6, 4, 3, 2), strict=True))
+    assert asked == [(s, factor, steps[factor]) for s in ("euler", "midpoint", "rk4") for factor in FACTORS]
+    itself = next(test for test in found["tests"] if (test["scheme"], test["factor"]) == ("euler", 1))
+    assert itself["agreement"] == 100
+    assert itself["accuracy"] == found["accuracy"] == run.metrics()[-1]["test_accuracy"]
+    assert examine(study, None) is None
+
+
+def net(change):
+    tests = [{"factor": 0.5, "accuracy": 80.0 - change}, {"factor": 2.0, "accuracy": 0.0}]
+    return {"accuracy": 80.0, "tests": tests}
+
+
+def test_a_net_is_proper_if_no_finer_solver_changes_its_accuracy():
+    assert is_proper(net(10.0))
+    assert is_proper(net(-10.0))
+    assert not is_proper(net(10.5))
+    assert not is_proper(net(-10.5))
+
+
+def test_the_critical_steps_of_a_seed():
+    good, bad = net(0.0), net(30.0)
+    assert critical_steps({1: [bad], 2: [good], 4: [bad], 8: [good], 16: [good]}, 0) == 8
+    assert critical_steps({1: [bad], 2: [good], 4: [None], 8: [good]}, 0) == 2
+    assert critical_steps({1: [good], 2: [bad]}, 0) is None
+    assert critical_steps({1: [None], 2: [None]}, 0) is None
+
+
+def test_seeds_that_learnt_too_little_do_not_count():
+    nets = [{"accuracy": accuracy} for accuracy in (100.0, 76.0, 74.0)]
+    assert succeeded({"euler": {1: [*nets, None]}}, 50.0) == {"euler": {1: [*nets[:2], None, None]}}
+
+
+def test_the_true_field_has_its_sinks_at_the_minima():
+    found = zeros(true_field)
+    stable = (np.linalg.eigvals(jacobian(true_field, found)).real < 0).all(1)
+    np.testing.assert_allclose(np.sort(found[stable][:, 0]), [-0.850, 0.269, 1.839], atol=1e-3)
+    np.testing.assert_allclose(found[:, 1], 0, atol=1e-8)
+    assert len(found) == 5
+
+
+def test_a_field_from_its_weights_is_that_of_the_unit():
+    unit = ad.units.MLP(2, 7, 2).double()
+    x = torch.randn(5, 2, dtype=torch.float64)
+    layers = [value.tolist() for value in unit.state_dict().values()]
+    np.testing.assert_allclose(mlp(layers)(x.numpy()), unit(x).detach().numpy(), rtol=1e-12)
