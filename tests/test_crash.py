@@ -109,7 +109,7 @@ def test_a_process_killed_at_a_named_point_resumes_to_the_same_bits(point, times
     assert orphans(folder) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)][: 2 if LONG else 1])
 def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     folder, settings = tmp_path / "run", config("training.epochs=400", "checkpoint_minutes=60", "refine.at=[]")
     process = start(folder, settings)
@@ -125,6 +125,7 @@ def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     assert f"after step {saved.values['progress']['step']} of" in lines[-1]
 
 
+@pytest.mark.skipif(not LONG, reason="part of make soak")
 def test_a_second_signal_stops_at_once(tmp_path):
     code = (
         "import os, signal, sys, time, torch\n"

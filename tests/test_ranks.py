@@ -44,7 +44,11 @@ def run_on(folder, settings, processes):
     ("settings", "tolerance"),
     [
         (("training.precision=float64", "training.epochs=7"), 1e-9),
-        (('training={"steps": 5, "batch": 16}',), 1e-5),
+        pytest.param(
+            ('training={"steps": 5, "batch": 16}',),
+            1e-5,
+            marks=pytest.mark.skipif(not LONG, reason="part of make soak"),
+        ),
         pytest.param(
             ("training.precision=float64", "model.options.scheme=rk4", "model.gradient=checkpoint"),
             1e-9,
@@ -63,6 +67,7 @@ def test_two_ranks_train_what_one_trains(settings, tolerance, tmp_path):
     assert one[-1]["test_loss"] == pytest.approx(two[-1]["test_loss"], rel=max(tolerance, 1e-6))
 
 
+@pytest.mark.skipif(not LONG, reason="part of make soak")
 def test_two_ranks_take_the_same_adaptive_steps(tmp_path):
     flow = '{"scheme": "bosh32", "rtol": 1e-3, "atol": 1e-4}'
     config = tiny(

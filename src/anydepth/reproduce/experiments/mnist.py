@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _RESNET = {"basis": "constant", "size": 8, "steps": 8, "scheme": "euler", "scale": 8}
-_TINY = ["data.limit=200", "data.validation=100", "training.epochs=4", "refine.at=[1,2,3]", "schedule.warmup=0"]
+_TINY = ["data.limit=200", "data.validation=100", "training.epochs=2", "refine.at=[1]", "schedule.warmup=0"]
 SOLVERS = [(scheme, steps) for scheme in ("euler", "midpoint", "rk4_38") for steps in (4, 8, 16)]
 NETS = ("grown", "resnet")
 FEW = 2000

@@ -36,7 +36,7 @@ class Settings:
 
 
 SETTINGS = {
-    "smoke": Settings(1.0, 200, 50),
+    "smoke": Settings(0.5, 60, 20),
     "cpu": Settings(5.0, 10_000, 5_000),
     "paper": Settings(5.0, 50_000, 20_000),
 }

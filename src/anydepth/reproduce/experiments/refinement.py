@@ -21,7 +21,7 @@ SCHEDULES = {"fixed": (), "refined": (2, 5, 8), "refined late": (5, 7, 8)}
 
 
 _SMOKE = {
-    "data": {"name": "digits", "limit": 200, "validation": 50},
+    "data": {"name": "digits", "limit": 64, "validation": 32},
     "epochs": 9,
     "channels": [4],
     "pool": 4,
