@@ -10,7 +10,8 @@ from anydepth.reproduce.publish import RESULT, TABLE, markdown
 _HEAD = """# Evidence
 
 What the papers claim, and what this code shows. Every section was made by the command in it; this page is made from
-`evidence/` by `make evidence`. A claim that is not here has not been run yet.
+`evidence/` by `make evidence`. Undecided are claims that were not run at their scale, and differences within the noise
+of the seeds; a claim that is not here has not been run yet.
 """
 
 
@@ -24,6 +25,7 @@ def keep(result: dict[str, Any], evidence: Path) -> None:
 def ledger(evidence: Path) -> str:
     """The page."""
     results = [artifact.read_json(path) for path in sorted(evidence.glob(f"*/{RESULT}"))]
+    results.sort(key=lambda result: all(v["verdict"] == "undecided" for v in result["verdicts"]))
     counts = [v["verdict"] for result in results for v in result["verdicts"]]
     words = ", ".join(f"{counts.count(word)} {word}" for word in ("holds", "does not hold", "undecided"))
     return "\n".join([_HEAD, f"{len(counts)} claims: {words}.", "", *(markdown(result) for result in results)])
