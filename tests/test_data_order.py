@@ -33,6 +33,12 @@ def test_batches_of_like_length_are_batches_too(seed, count, size):
     assert len(set(together)) == len(together) > count - min(size, count)
 
 
+def test_what_is_left_over_comes_up_in_other_epochs():
+    lengths = np.arange(100)
+    seen = {int(i) for epoch in range(20) for part in batches(Draw(0, epoch), 100, 64, lengths) for i in part}
+    assert seen == set(range(100))
+
+
 def test_bucketing_puts_like_lengths_together():
     lengths = below(Draw(0, 0), np.arange(6400), 5, 60)
     spread = [np.ptp(lengths[part]) for part in batches(Draw(0, 0), 6400, 64, lengths)]

@@ -49,8 +49,9 @@ def test_units_freeze_and_their_norms_are_folded(unit):
     x = torch.randn(3, 1, 12, 12)
     with torch.no_grad():
         torch.testing.assert_close(frozen(x), model(x), rtol=1e-5, atol=1e-5)
-    left = sum(isinstance(module, nn.BatchNorm2d) for module in frozen.modules())
-    assert left < sum(isinstance(module, nn.BatchNorm2d) for module in model.modules()) * 2
+    kept = {"skip_init_conv": 1, "postact_conv": 0, "bottleneck": 1, "grouped_conv": 1}[unit]
+    norms = [name for name, module in frozen.named_modules() if isinstance(module, nn.BatchNorm2d)]
+    assert sum(".units." in name for name in norms) == kept * 2 * 2, "of 2 blocks with 2 functions each"
     assert not any(isinstance(module, ad.ContinuousBlock) for module in frozen.modules())
     assert unit != "postact_conv" or not any("unit" in name and "bn" in name for name, _ in frozen.named_modules())
 
@@ -98,6 +99,52 @@ def test_time_and_tuple_states_freeze():
     x, v = torch.randn(2, 4, 3)
     with torch.no_grad():
         torch.testing.assert_close(ad.freeze(Model())(x, v), Model()(x, v))
+
+
+class Odd(nn.Module):
+    """Norms in all the places where folding could go wrong."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.conv3d = nn.Conv2d(4, 4, 3, padding=1), nn.Conv3d(1, 1, 1)
+        self.first, self.second = nn.BatchNorm2d(4), nn.BatchNorm2d(4, affine=False)
+        self.none = nn.BatchNorm2d(4, track_running_stats=False)
+        self.linear, self.flat = nn.Linear(5, 5), nn.BatchNorm1d(4)
+        self.normed = nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 4, 1))
+
+    def forward(self, x):
+        once = self.conv(x)
+        both = self.second(self.first(input=once)) + self.first(self.conv(2 * x)) + self.second(self.normed(x))
+        cube = self.conv3d(both[:, None])[:, 0]
+        return self.none(self.conv(cube)) + self.flat(self.linear(cube[:, :, 0])).mean(-1)[:, :, None, None]
+
+
+def test_folding_leaves_alone_what_it_must():
+    model = trained(nn.Sequential(nn.Conv2d(1, 4, 1), Odd()), torch.randn(6, 1, 5, 5))
+    model.insert(1, ad.ContinuousBlock(lambda: ad.units.PreactConv(4), size=2, scheme="euler"))
+    x = torch.randn(3, 1, 5, 5)
+    model.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(ad.freeze(model)(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_block_in_two_places_and_other_precisions():
+    block = trained(ad.ContinuousBlock(lambda: ad.units.PreactConv(4), size=2), torch.randn(4, 4, 6, 6))
+    twice = nn.Sequential(block, nn.ReLU(), block)
+    for dtype, close in ((torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.1)):
+        model, x = twice.to(dtype), torch.randn(2, 4, 6, 6, dtype=dtype)
+        with torch.no_grad():
+            found = ad.freeze(model)(x)
+            assert found.dtype == dtype
+            torch.testing.assert_close(found, model(x), rtol=close, atol=close)
+
+
+def test_a_model_in_training_is_frozen_in_evaluation():
+    model = image_net().train()
+    frozen = ad.freeze(model)
+    assert model.training
+    assert not any(module.training for module in frozen.modules())
+    assert not any(parameter.requires_grad for parameter in frozen.parameters())
 
 
 def test_freezing_changes_nothing_in_the_model():

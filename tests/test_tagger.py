@@ -168,6 +168,10 @@ TEXTS = {
     ],
     "a well-known e-mail, 3.14 at 12:30": [("a", "well", "-", "known", "e-mail", ",", "3.14", "at", "12:30")],
     "in the U.S. today": [("in", "the", "U.S.", "today")],
+    "See www.example.org (v2.0). Now!": [
+        ("See", "www", ".", "example", ".", "org", "(", "v2", ".", "0", ")", "."),
+        ("Now", "!"),
+    ],
     "don\u2019t, John\u2019s": [("do", "n\u2019t", ",", "John", "\u2019s")],
     " \n\t\n": [],
 }

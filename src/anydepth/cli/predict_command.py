@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from anydepth.cli.output import Json, RunFolder, console, print_json
 
@@ -61,12 +62,17 @@ def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:
     """Words with their tags, a sentence a line; those that were not seen in training are starred."""
     console.print(escape(file), style="italic")
     for sentence in sentences[:_SHOWN]:
-        words = sentence["words"]
-        console.print(
-            " ".join(f"{escape(w['word'])}{'' if w['known'] else '*'}[cyan]/{escape(w['label'])}[/]" for w in words)
-        )
+        line = Text()
+        for w in sentence["words"]:
+            line.append(f"{_printable(w['word'])}{'' if w['known'] else '*'}").append(f"/{w['label']} ", style="cyan")
+        console.print(line)
     more = "" if len(sentences) <= _SHOWN else f"; and {len(sentences) - _SHOWN:,} sentences more: --json gives all"
     console.print(f"word/tag; * not seen in training{more}", style="dim")
+
+
+def _printable(text: str) -> str:
+    """Without what would steer the terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _cell(value: object) -> str:

@@ -82,7 +82,7 @@ def content(path: Path) -> bytearray:
 
 
 def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text with their numbers, without their ends."""
+    """The lines of a UTF-8 text with their numbers, without their ends and without a byte-order mark."""
     with Reader(path) as reader:
         for number in count(1):
             raw = reader.line(longest)
@@ -94,6 +94,7 @@ def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise at_line(path, number, f"not UTF-8: {error.reason} at byte {error.start} of the line") from error
+            text = text.removeprefix("\ufeff") if number == 1 else text
             yield number, text.removesuffix("\n").removesuffix("\r")
 
 

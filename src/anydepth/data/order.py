@@ -56,12 +56,12 @@ def batches(draw: Draw, count: int, size: int, lengths: Indices | None = None) -
 
     With `lengths`, examples of like length share a batch, and the batches come in random order.
     """
-    order = permutation(draw, count)
-    if lengths is not None:
-        pools = [order[start : start + _POOL * size] for start in range(0, count, _POOL * size)]
-        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
     size = min(size, count)
-    parts = [order[start : start + size] for start in range(0, count - size + 1, size)]
+    order = permutation(draw, count)[: count - count % size]
+    if lengths is not None:
+        pools = [order[start : start + _POOL * size] for start in range(0, len(order), _POOL * size)]
+        order = np.concatenate([pool[np.argsort(lengths[pool], kind="stable")] for pool in pools])
+    parts = [order[start : start + size] for start in range(0, len(order), size)]
     if lengths is None:
         return parts
     return [parts[i] for i in permutation(draw, len(parts), stream=1)]

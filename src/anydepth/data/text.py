@@ -13,14 +13,23 @@ def sentences_of(text: str, known: Container[str]) -> list[tuple[str, ...]]:
     """The sentences of a text: every line begins a new one, and so does what follows a full stop or the like.
 
     Between blanks, what is in the vocabulary `known` stays whole ("Mr.", "e-mail"); all else is cut at punctuation
-    marks and before clitics ("do n't").
+    marks and before clitics ("do n't"). A mark within a chunk ("3.11", "www.example.org") ends no sentence.
     """
-    return [sentence for line in text.splitlines() for sentence in _cut(_words(line, known))]
+    return [sentence for line in text.splitlines() for sentence in _sentences(line, known)]
 
 
-def _words(line: str, known: Container[str]) -> Iterator[str]:
+def _sentences(line: str, known: Container[str]) -> Iterator[tuple[str, ...]]:
+    """A sentence ends with a chunk whose last pieces are a final mark and what closes behind it."""
+    sentence: list[str] = []
     for chunk in line.split():
-        yield from _pieces(chunk, known)
+        pieces = list(_pieces(chunk, known))
+        sentence += pieces
+        last = next((piece for piece in reversed(pieces) if piece not in _CLOSING), "")
+        if last and set(last) <= _END:
+            yield tuple(sentence)
+            sentence = []
+    if sentence:
+        yield tuple(sentence)
 
 
 def _pieces(chunk: str, known: Container[str]) -> Iterator[str]:
@@ -36,17 +45,3 @@ def _pieces(chunk: str, known: Container[str]) -> Iterator[str]:
     for piece in (rest[:-1], rest[-1]) if has_mark else _PIECE.findall(rest):
         clitic = None if piece in known else _CLITIC.match(piece)
         yield from clitic.groups() if clitic else (piece,)
-
-
-def _cut(words: Iterator[str]) -> Iterator[tuple[str, ...]]:
-    """Sentences end after a final mark and the quotes and brackets that close behind it."""
-    sentence: list[str] = []
-    is_over = False
-    for word in words:
-        if is_over and word not in _END and word not in _CLOSING:
-            yield tuple(sentence)
-            sentence, is_over = [], False
-        sentence.append(word)
-        is_over = is_over or set(word) <= _END
-    if sentence:
-        yield tuple(sentence)

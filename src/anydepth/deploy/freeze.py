@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch.fx.proxy import TraceError
-from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.nn.utils.parametrize import is_parametrized
 
 from anydepth.errors import ConfigError, UnitError
 from anydepth.nn.block import ContinuousBlock
@@ -23,9 +24,9 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def freeze(model: nn.Module) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
-    Weights are read at every stage once and for all, batch norms folded into the convolutions and linear layers that
-    feed them, convolutions laid out with the channels innermost. The model itself is left as it is. A unit that
-    torch.fx cannot trace is refused.
+    Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
+    convolutions laid out with the channels innermost. The model itself is left as it is. A model that torch.fx cannot
+    trace is refused; an argument with a default is taken to be given.
     """
     blocks = blocks_of(model)
     for name, block in blocks.items():
@@ -36,18 +37,24 @@ def freeze(model: nn.Module) -> fx.GraphModule:
             )
     copy = deepcopy(model).eval()
     root = nn.Sequential(copy) if isinstance(copy, ContinuousBlock) else copy
-    for name, block in blocks_of(root).items():
-        path, _, attribute = name.rpartition(".")
-        root.get_submodule(path)._modules[attribute] = _Unrolled(block)
+    unrolled = {block: _Unrolled(block) for block in blocks_of(root).values()}
+    for module in list(root.modules()):
+        for name, part in module._modules.items():
+            if isinstance(part, ContinuousBlock):
+                module._modules[name] = unrolled[part]
     try:
         graph = fx.symbolic_trace(root)
-    except (TraceError, TypeError, RuntimeError, NameError) as error:
+    except (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError) as error:
         raise UnitError(
-            f"the model cannot be written down as a graph of layers: {error}; keep branches on tensors out of forward"
+            f"the model cannot be written down as a graph of layers: {error}; its forward must name its inputs and not "
+            "branch on their values"
         ) from None
     _fold_norms(graph)
-    graph.requires_grad_(False)
-    return graph.eval().to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    for parameter in graph.parameters():
+        parameter.requires_grad_(False)
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return graph.eval()
 
 
 class _Unrolled(nn.Module):
@@ -103,29 +110,33 @@ def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList
 
 
 def _fold_norms(graph: fx.GraphModule) -> None:
-    """Put batch norms into the layers whose only result they take."""
-    modules = dict(graph.named_modules())
+    """Put batch norms into the convolutions whose only result they take."""
     folded: dict[tuple[str, str], str] = {}
     for node in list(graph.graph.nodes):
-        layer = node.args[0] if node.op == "call_module" and isinstance(modules[node.target], _NORMS) else None
-        if not isinstance(layer, fx.Node) or layer.op != "call_module" or len(layer.users) > 1:
+        layer = _feeding(graph, node)
+        if layer is None:
             continue
         key = (str(layer.target), str(node.target))
-        fused = _fused(modules[key[0]], modules[key[1]]) if key not in folded else None
-        if fused is not None:
+        if key not in folded:
             folded[key] = f"{key[0]}_with_norm{len(folded)}"
-            graph.add_submodule(folded[key], fused)
-        if key in folded:
-            layer.target = folded[key]
-            node.replace_all_uses_with(layer)
-            graph.graph.erase_node(node)
+            conv, norm = (graph.get_submodule(target) for target in key)
+            graph.add_submodule(folded[key], fuse_conv_bn_eval(conv, norm))  # pyright: ignore[reportArgumentType]
+        layer.target = folded[key]
+        node.replace_all_uses_with(layer)
+        graph.graph.erase_node(node)
     graph.delete_all_unused_submodules()
     graph.recompile()
 
 
-def _fused(layer: nn.Module, norm: nn.Module) -> nn.Module | None:
-    if isinstance(layer, _CONVOLUTIONS):
-        return fuse_conv_bn_eval(layer, norm)  # pyright: ignore[reportArgumentType]
-    if isinstance(layer, nn.Linear) and isinstance(norm, nn.BatchNorm1d):
-        return fuse_linear_bn_eval(layer, norm)  # pyright: ignore[reportArgumentType]
-    return None
+def _feeding(graph: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The call of a convolution that a batch norm alone takes the result of, if this node is such a norm."""
+    if node.op != "call_module":
+        return None
+    norm = graph.get_submodule(str(node.target))
+    layer = node.args[0] if node.args else node.kwargs.get("input")
+    if not isinstance(norm, _NORMS) or norm.running_var is None or not isinstance(layer, fx.Node):
+        return None
+    if layer.op != "call_module" or len(layer.users) > 1:
+        return None
+    conv = graph.get_submodule(str(layer.target))
+    return layer if type(conv) in _CONVOLUTIONS and not is_parametrized(conv) else None

@@ -25,7 +25,7 @@ def read_text(path: Path, facts: Facts) -> list[tuple[str, ...]]:
     """The sentences of a text file, of standard input (-), or of a treebank (.conllu, .conllu.gz)."""
     known = frozenset(facts.words)
     if str(path) == "-":
-        found = sentences_of(sys.stdin.read(), known)
+        found = sentences_of(_standard_input(), known)
     elif not path.is_file():
         raise DataError(f"no file {path}; name a text file, a treebank (.conllu), or - for standard input")
     elif path.name.removesuffix(".gz").endswith(".conllu"):
@@ -40,6 +40,13 @@ def read_text(path: Path, facts: Facts) -> list[tuple[str, ...]]:
                 f"{path}: sentence {number} has {len(sentence):,} words, more than {_LONGEST:,}; break it up"
             )
     return found
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.read().removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def tag(model: nn.Module, facts: Facts, sentences: list[tuple[str, ...]]) -> list[dict[str, Any]]:

@@ -46,9 +46,7 @@ class Study:
         path = self.folder / PIECES / f"{key}.json"
         self.report(key, self.done / self.planned)
         if path.exists():
-            kept = artifact.read_json(path)
-            if set(kept) != {"value", "seconds"}:
-                raise ModelFileError(f"{path} is no piece of a study; delete it")
+            kept = _kept(path)
         else:
             began = perf_counter()
             self.before = 0.0
@@ -69,6 +67,16 @@ class Study:
         """Where the run of a config is kept."""
         digest = artifact.digest(artifact.json_bytes(config.plain(), compact=True))[:12]
         return self.folder.parent / RUNS / f"{title}-{digest}"
+
+
+def _kept(path: Path) -> dict[str, Any]:
+    try:
+        found = artifact.read_json(path)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} is no piece of a study ({error}); delete it") from None
+    if set(found) != {"value", "seconds"} or not isinstance(found["seconds"], (int, float)):
+        raise ModelFileError(f"{path} is no piece of a study; delete it")
+    return found
 
 
 def _seconds_before(folder: Path) -> float:

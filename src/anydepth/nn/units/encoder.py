@@ -23,6 +23,8 @@ class Encoder(nn.Module):
         super().__init__()
         if heads < 1 or width % heads:
             raise ConfigError(f"width {width} cannot be shared by {heads} heads; it must be a multiple of them")
+        if hidden is not None and hidden < 1:
+            raise ConfigError(f"hidden must be a whole number above 0, got {hidden}")
         self.heads = heads
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.query, self.key, self.value, self.mix = (nn.Linear(width, width, bias=False) for _ in range(4))
