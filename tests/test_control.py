@@ -91,7 +91,8 @@ def test_the_papers_arithmetic_is_followed_exactly(gaps, first, shrink, grow):
         decision = controller.check(probe, Clock(50, 100), {})
         before, gap = expected, next(left)
         if gap > 0.1:
-            expected, event = max(shrink * before, 1 / 400), "shrink"
+            expected = max(shrink * before, 1 / 400)
+            event = "keep" if expected == before else "shrink"
         elif before == 1:
             event = "keep"
         else:
@@ -171,7 +172,21 @@ def test_the_first_step_is_hairers(scheme):
     assert probe.evaluations == 3 * ad.SCHEMES[scheme].stages + 2
 
 
+@pytest.mark.parametrize(("rate", "x"), [(0.0, 2.0), (0.0, 0.0), (0.5, 0.0)])
+def test_a_field_that_does_nothing_starts_with_one_step(rate, x):
+    probe = probe_of(linear(rate, 3), torch.full((4, 1), x, dtype=torch.double), torch.zeros(4, 1), "regress")
+    assert first_step(probe, 0.1) == 1
+
+
 # The steady one
+
+
+@pytest.mark.parametrize("total", [20, 50, 52, 400])
+def test_the_last_reviews_are_held_in_the_shortest_training(total):
+    controller = Steady(SteadyControl())
+    memory = Memory(due=50, wait=50).model_dump()
+    reviews = set(controller._reviews(total))
+    assert all(controller.is_due(Clock(step, total), memory) for step in reviews if step < total)
 
 
 def test_the_error_of_a_linear_field_is_measured_and_predicted():

@@ -178,6 +178,18 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
         torch.testing.assert_close(found[2].state_dict()[key], tensor, rtol=1e-4, atol=1e-5)
 
 
+def test_a_run_that_was_half_written_is_trained_again(tmp_path):
+    study = Study("x", "cpu", None, (0, 1), tmp_path / "x")
+    pair = configs("landscape", seeds=2)
+    trained_together(study, "net", pair)
+    folder = study.folder_of("net", pair[1])
+    model = (folder / "model.safetensors").read_bytes()
+    (folder / "metrics.jsonl").unlink()
+    runs = trained_together(study, "net", pair)
+    assert runs[1].is_over
+    assert (folder / "model.safetensors").read_bytes() == model
+
+
 def test_a_failed_training_is_remembered(tmp_path):
     made = configs("landscape", "optimizer.lr=1e6", "model.options.scale=1e6", seeds=2)
     study = Study("x", "smoke", None, (0, 1), tmp_path / "study")

@@ -1,7 +1,7 @@
 """How far outputs are apart."""
 
 from collections.abc import Sequence
-from math import inf, isfinite
+from math import frexp, inf, isfinite
 
 from torch import Tensor
 
@@ -22,9 +22,16 @@ def relative_distance(a: Outputs, b: Outputs) -> float:
 
 
 def _rms(tensors: Sequence[Tensor]) -> float:
-    total = sum(tensor.square().sum().item() for tensor in tensors)
-    count = sum(tensor.numel() for tensor in tensors)
-    return (total / max(count, 1)) ** 0.5 if isfinite(total) else inf
+    """Scaled by a power of two, which is exact, so that no square overflows or vanishes."""
+    sizes = [tensor.abs().max().item() for tensor in tensors if tensor.numel()]
+    if not all(map(isfinite, sizes)):
+        return inf
+    largest = max(sizes, default=0.0)
+    if largest == 0:
+        return 0.0
+    unit = 2.0 ** (frexp(largest)[1] - 1)
+    total = sum((tensor / unit).square().sum().item() for tensor in tensors)
+    return unit * (total / sum(tensor.numel() for tensor in tensors)) ** 0.5
 
 
 def _listed(outputs: Outputs) -> Sequence[Tensor]:

@@ -3,9 +3,16 @@
 import torch
 from torch import Tensor
 
+from anydepth.errors import ShapeError
+
 
 def scores(outputs: Tensor) -> Tensor:
     """Scores of classes along the last axis; a single score z stands for the two classes (0, z)."""
+    if not outputs.dim():
+        raise ShapeError(
+            "scores of classes lie along the last axis, got outputs without any axis; "
+            "give outputs [examples, classes], or classes=False if they are numbers"
+        )
     single = outputs.unsqueeze(-1) if outputs.dim() == 1 else outputs
     return torch.cat([torch.zeros_like(single), single], -1) if single.shape[-1] == 1 else single
 

@@ -25,7 +25,7 @@ from anydepth.train.control.settings import NoControl
 from anydepth.train.evaluate import Report, evaluate, nfe_of
 from anydepth.train.optim import make_optimizer, set_rate
 from anydepth.train.prepare import Prepared, precision_of, prepare, warm_up
-from anydepth.train.runs import Run, new_run, open_run
+from anydepth.train.runs import Run, discard_run, new_run, open_run
 from anydepth.train.schedule import rate
 
 FAILED = "failed.json"
@@ -39,12 +39,14 @@ class Ensemble:
         first = prepared[0]
         self.config, self.total, self.per_epoch = first.config, first.total, first.per_epoch
         _check_alike([one.config for one in prepared])
+        if first.facts.task != "classify":
+            raise ConfigError(f"trainings together are for classes, but this data is to {first.facts.task}")
         self.seeds = [one.config.seed for one in prepared]
         self.together = Together([one.model for one in prepared])
         self.optimizer = make_optimizer(self.together, self.config.optimizer)
-        dtype = next(first.model.parameters()).dtype
-        (self.inputs,), self.targets = first.train.batch(np.arange(len(first.train)), first.facts)
-        self.inputs = self.inputs.to(dtype)
+        like = next(first.model.parameters())
+        whole = first.train.batch(np.arange(len(first.train)), first.facts).to(like.device, like.dtype)
+        (self.inputs,), self.targets = whole
         self.failed: dict[int, int] = {}
         """After which step a net failed, by its place."""
 
@@ -87,7 +89,7 @@ class Ensemble:
         """Examples (nets, steps, batch) of an epoch, in the order that each seed has alone."""
         size, count = self.config.training.batch, len(self.targets)
         orders = [np.stack(batches(Draw(seed, epoch), count, size)) for seed in self.seeds]
-        return torch.from_numpy(np.stack(orders))
+        return torch.from_numpy(np.stack(orders)).to(self.targets.device)
 
 
 def _check_alike(configs: Sequence[RunConfig]) -> None:
@@ -96,6 +98,7 @@ def _check_alike(configs: Sequence[RunConfig]) -> None:
         raise ConfigError("trainings together must differ in their seeds alone")
     training, optimizer = first.training, first.optimizer
     plain = {
+        "model.gradient": first.model.gradient != "adjoint",
         "training.clip": training.clip is None,
         "training.ema": training.ema is None,
         "training.precision": training.precision != "bfloat16",
@@ -149,6 +152,8 @@ def _train(configs: Sequence[RunConfig], folders: Sequence[Path], study: Study, 
     data = data_of(configs[0], study.data)
     warm_up()
     prepared = [prepare(config, data) for config in configs]
+    for folder in folders:
+        discard_run(folder)  # what a training that was stopped while writing left
     ensemble, began = Ensemble(prepared), perf_counter()
 
     def report(what: str, share: float) -> None:

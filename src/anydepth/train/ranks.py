@@ -57,6 +57,10 @@ class Ranks:
         if self.world > 1 and config.model.gradient == "adjoint":
             raise ConfigError("gradient 'adjoint' does not work over several ranks; use 'checkpoint'")
 
+        examples = getattr(config.control, "examples", self.world)
+        if examples < self.world:
+            raise ConfigError(f"control.examples is {examples}, too few for {self.world} ranks; raise it")
+
     def together(self, model: nn.Module) -> nn.Module:
         """The model as one over all ranks: gradients averaged, batch statistics and adaptive steps common."""
         if self.world == 1:

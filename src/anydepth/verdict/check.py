@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from anydepth.data.table import Batch
 from anydepth.depth.grids import GridLike
 from anydepth.depth.times import TimeLike
-from anydepth.errors import DataError, NumericalError
+from anydepth.errors import NumericalError
 from anydepth.measure.crossings import crossing_rate
 from anydepth.measure.distance import distance as distance_between
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.order import observed_order
 from anydepth.verdict.compare import Margin, Reader, gap
-from anydepth.verdict.given import are_classes, example_of, subject_of
+from anydepth.verdict.given import are_classes, examples_of, subject_of
 from anydepth.verdict.row import Row, is_as_accurate, row_of
 from anydepth.verdict.rule import FAR, THIN, Limits, judged
 from anydepth.verdict.subject import Subject
@@ -55,7 +55,7 @@ class Verdict:
     margin: Margin | None = None
     """Margins of the trained predictions against the solver's error."""
     crossing_rate: float | None = None
-    """Share of pairs of trajectories that cross as the model was trained; of planar autonomous states only."""
+    """Share of pairs of trajectories that cross as the model was trained; of planar autonomous states on a fixed grid only."""
 
     def describe(self) -> dict[str, Any]:
         """JSON values."""
@@ -91,12 +91,10 @@ def check(
         head: of a vector field, makes outputs from the last state.
         span: of a vector field, the times between which it is integrated.
     """
+    limits = Limits(agreement, distance)
     settings = {"scheme": scheme, "steps": steps, "rtol": rtol, "atol": atol}
     subject = subject_of(model, {name: value for name, value in settings.items() if value is not None}, head, span)
-    examples = [example_of(batch) for batch in ([batches] if isinstance(batches, Tensor) else batches)]
-    if not examples:
-        raise DataError("no batches were given; a verdict needs some inputs")
-    limits = Limits(agreement, distance)
+    examples = examples_of(batches)
     reader = Reader(examples, are_classes(classes, subject, examples, head))
     trials = Trials(subject, reader, _closeness(reader, limits), report or _silent)
     if not trials.finer:
@@ -137,7 +135,7 @@ def _remarks(trials: Trials, rows: list[Row], proper: bool) -> list[str]:
     found, reader, trained = [], trials.reader, trials.trained.outputs
     assert trained is not None
     same = reader.same(trained, trained)
-    seen = sum(len(batch) for batch in trained) if same is None else same.count
+    seen = sum(len(batch) if batch.dim() else 1 for batch in trained) if same is None else same.count
     changes = [row.distance for row in rows[1:] if row.counts and row.distance is not None]
     if proper and reader.classes and max(changes, default=0.0) > FAR:
         lost = f"the outputs change by {100 * max(changes):.0f} % of their size all the same"

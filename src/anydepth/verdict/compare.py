@@ -40,7 +40,7 @@ class Margin:
     """Margins of the predictions against the solver's error in the scores they rest on."""
 
     safe: float
-    """Per cent of predictions whose margin exceeds the error: these cannot change."""
+    """Per cent of predictions whose margin exceeds the error, or that have no error: these cannot change."""
     margins: tuple[float, ...]
     """Quantiles, from the smallest to the largest, of the two highest scores' difference."""
     errors: tuple[float, ...]
@@ -78,7 +78,14 @@ class Reader:
         moved = torch.cat([shifts(a, b)[r] for a, b, r in zip(before, after, real, strict=True)])
         if not len(ahead):
             return None
-        return Margin(float(100 * (moved < ahead).double().mean()), _quantiles(ahead), _quantiles(moved))
+        safe = (moved < ahead) | (moved == 0)
+        return Margin(float(100 * safe.double().mean()), _quantiles(ahead), _quantiles(moved))
+
+    def count(self, outputs: Sequence[Tensor]) -> int:
+        """Predictions that count; numbers, if there are no classes."""
+        if not self.classes:
+            return sum(out.numel() for out in outputs)
+        return sum(int(real.sum()) for real in self._real(outputs))
 
     def kinds(self, outputs: Sequence[Tensor]) -> int:
         """How many different classes are predicted."""

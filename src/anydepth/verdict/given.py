@@ -1,6 +1,7 @@
 """What the user gave: a model or a field, batches of it, and what its outputs are."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from anydepth.data.table import Batch
 from anydepth.depth.times import TimeLike
-from anydepth.errors import ConfigError
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.solver import make_solver
 from anydepth.verdict.subject import Field, Model, Subject
@@ -33,7 +34,46 @@ def subject_of(model: Any, settings: dict[str, Any], head: Callable | None, span
             f"{name} has no ContinuousBlock; to judge a vector field f(t, y), give the solver it was trained with: "
             "check(field, [y0], scheme='euler', steps=8), or an adaptive scheme with rtol and atol"
         )
+    _check_call(model)
     return Field(model, make_solver(**settings), head, span)
+
+
+def _check_call(field: Callable) -> None:
+    """Refuse what cannot be called with (t, y), where its signature tells."""
+    try:
+        found = signature(field.forward if isinstance(field, nn.Module) else field)
+    except (TypeError, ValueError):
+        return
+    try:
+        found.bind(None, None)
+    except TypeError:
+        name = getattr(field, "__name__", type(field).__name__)
+        raise ConfigError(
+            f"a field is called with (t, y), got {name} called with {found}; "
+            "if it does not depend on t, give lambda t, y: net(y), with net in eval mode"
+        ) from None
+
+
+def examples_of(batches: Iterable[Any]) -> list[Batch]:
+    """All batches that hold anything."""
+    if isinstance(batches, (tuple, list)) and _is_pair(batches):
+        raise ConfigError(
+            "batches must be a list of batches, got a pair of tensors; "
+            "if they are inputs and labels, wrap the pair: [(x, labels)]; two batches of inputs: [x1, x2]"
+        )
+    given = [example_of(batch) for batch in ([batches] if isinstance(batches, Tensor) else batches)]
+    examples = [example for example in given if any(part.numel() for part in example.inputs)]
+    if not examples:
+        raise DataError(f"no batches {'but empty ones ' if given else ''}were given; a verdict needs some inputs")
+    return examples
+
+
+def _is_pair(given: tuple | list) -> bool:
+    """Whether two tensors look like inputs and labels: a tuple, or of different kinds."""
+    if len(given) != 2 or not all(isinstance(part, Tensor) for part in given):
+        return False
+    a, b = given
+    return isinstance(given, tuple) or a.dim() != b.dim() or a.is_floating_point() != b.is_floating_point()
 
 
 def example_of(batch: Any) -> Batch:
@@ -51,6 +91,7 @@ def example_of(batch: Any) -> Batch:
 
 
 def are_classes(given: bool | None, subject: Subject, examples: list[Batch], head: Callable | None) -> bool:
+    """Outputs that are not finite are neither; the trial of them says so."""
     if given is not None:
         return given
     labels = examples[0].targets
@@ -58,5 +99,8 @@ def are_classes(given: bool | None, subject: Subject, examples: list[Batch], hea
         return not labels.is_floating_point()
     if isinstance(subject, Field) and head is None:
         return False
-    (outputs,) = subject.outputs(subject.solvers, examples[:1]).batches
+    try:
+        (outputs,) = subject.outputs(subject.solvers, examples[:1]).batches
+    except NumericalError:
+        return False
     return outputs.dim() > 1 and outputs.shape[-1] > 1

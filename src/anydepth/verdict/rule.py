@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from anydepth.errors import ConfigError
 from anydepth.verdict.row import Row
 
 THIN = 30
@@ -20,13 +21,21 @@ class Limits:
     agreement: float = 95.0
     distance: float = 0.05
 
+    def __post_init__(self) -> None:
+        if not 1 < self.agreement <= 100:
+            hint = f"did you mean {100 * self.agreement:g}?" if 0 < self.agreement <= 1 else "the default is 95"
+            raise ConfigError(f"agreement is in per cent, above 1 and at most 100, got {self.agreement:g}; {hint}")
+        if not self.distance > 0:
+            raise ConfigError(f"distance is a share of the outputs, above 0, got {self.distance:g}; the default is 0.05")
+
 
 def judged(rows: Sequence[Row], limits: Limits, classes: bool) -> tuple[bool, str]:
     """Whether the first row's solver can be replaced by all others that count, and the reason."""
     trained, *others = rows
     broken = next((row for row in others if row.distance is None), None)
     if broken is not None:
-        return False, f"with {broken.solver} instead of {trained.solver}, {broken.failure}; {_TIED}"
+        why = broken.failure or "the change is not finite"
+        return False, f"with {broken.solver} instead of {trained.solver}, {why}; {_TIED}"
     others = [row for row in others if row.counts]
     return _by_predictions(trained, others, limits) if classes else _by_outputs(trained, others, limits)
 

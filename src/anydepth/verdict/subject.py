@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from anydepth.data.table import Batch
 from anydepth.depth.grids import Grid
+from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
 from anydepth.nn.block import ContinuousBlock
@@ -61,7 +62,10 @@ class Subject(ABC):
 
     @abstractmethod
     def paths(self, example: Batch) -> Tensor | None:
-        """[time, points, 2] of a planar autonomous state, as trained; None where the state is not that."""
+        """[time, points, 2] of a planar autonomous state, as trained; None where the state is not that.
+
+        None also where the solver chooses its steps: they cannot be seen, and times to draw would make them smaller.
+        """
 
 
 class Model(Subject):
@@ -82,21 +86,25 @@ class Model(Subject):
         return nfe_of(self.model)
 
     def paths(self, example: Batch) -> Tensor | None:
-        block = next((block for block in self.blocks if _is_autonomous(block)), None)
-        if block is None:
-            return None
-        seen: list[Tensor] = []
-
-        def look(_: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-            if not kwargs and len(args) == 1 and _is_planar(args[0]):
-                seen.append(args[0])
-
         self.use(self.solvers)
-        handle = block.register_forward_pre_hook(look, with_kwargs=True)
+        seen: list[tuple[ContinuousBlock, Tensor, Grid]] = []
+
+        def look(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+            assert isinstance(block, ContinuousBlock)
+            if not kwargs and len(args) == 1 and _is_planar(args[0]) and block.grid is not None:
+                seen.append((block, args[0], block.grid))
+
+        able = [block for block in self.blocks if _is_autonomous(block) and block.grid is not None]
+        handles = [block.register_forward_pre_hook(look, with_kwargs=True) for block in able]
         with resting(self.model):
-            self.model(*placed(self.model, example).inputs)
-            handle.remove()
-            return _flat(block.trajectory(seen[0], _fine_times(block.solver))) if seen else None
+            if able:
+                self.model(*placed(self.model, example).inputs)
+            for handle in handles:
+                handle.remove()
+            if not seen:
+                return None
+            block, start, grid = seen[0]
+            return _flat(block.trajectory(start, _fine_times(block.solver.scheme, grid)))
 
 
 class Field(Subject):
@@ -115,12 +123,12 @@ class Field(Subject):
         return self.flow.evaluations
 
     def paths(self, example: Batch) -> Tensor | None:
-        start = placed(self.model, example).inputs
+        start, grid = placed(self.model, example).inputs, self.solvers[0].grid
         self.use(self.solvers)
         with resting(self.model):
-            if len(start) != 1 or not _is_planar(start[0]) or not self.flow.is_autonomous(start[0]):
+            if grid is None or len(start) != 1 or not _is_planar(start[0]) or not self.flow.is_autonomous(start[0]):
                 return None
-            return _flat(self.flow.along(start[0], _fine_times(self.flow.solver)))
+            return _flat(self.flow.along(start[0], grid, _fine_times(self.flow.solver.scheme, grid)))
 
 
 class _Flow(nn.Module):
@@ -145,11 +153,8 @@ class _Flow(nn.Module):
             states = self._solved(y, [self._time(time) for time in grid.times])
         return states[-1] if isinstance(states, Tensor) else tuple(part[-1] for part in states)
 
-    def along(self, y: Tensor, times: Sequence[Fraction]) -> Tensor:
+    def along(self, y: Tensor, grid: Grid, times: Sequence[Fraction]) -> Tensor:
         """The states at shares of the span: at grid points those of the pass, between them by a step from the last."""
-        grid = self.solver.grid
-        if grid is None:
-            return self._solved(y, [self._time(time) for time in times])
         states = self._solved(y, [self._time(time) for time in grid.times])
         points = dict(zip(grid.times, states, strict=True))
         for time in times:
@@ -197,6 +202,11 @@ def _tensor(outputs: Any) -> Tensor:
             f"outputs must be one tensor, got {type(outputs).__name__}; "
             "wrap the model so that it returns the tensor to judge"
         )
+    if not outputs.is_floating_point():
+        raise ShapeError(
+            f"outputs must be floating-point numbers, got {str(outputs.dtype).removeprefix('torch.')}; "
+            "return the scores themselves, not the classes that they choose"
+        )
     return outputs.detach()
 
 
@@ -208,10 +218,9 @@ def _is_planar(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dim() > 1 and x[:1].numel() == 2
 
 
-def _fine_times(solver: Solver) -> list[Fraction]:
+def _fine_times(scheme: Scheme, grid: Grid) -> list[Fraction]:
     """The grid of a scheme with straight steps; else times that are close enough to draw its curves."""
-    grid = Grid((Fraction(0), Fraction(1))) if solver.grid is None else solver.grid
-    factor = 1 if solver.scheme.stages == 1 else -(-PIECES // grid.steps)
+    factor = 1 if scheme.stages == 1 else -(-PIECES // grid.steps)
     return list(grid.refined(factor).times)
 
 

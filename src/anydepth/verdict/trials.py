@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anydepth.errors import NumericalError
+from anydepth.data.table import IGNORED
+from anydepth.errors import DataError, NumericalError
 from anydepth.nn.adaptive import Cause, SolverError
 from anydepth.verdict.compare import Reader, gap, is_finite
 from anydepth.verdict.subject import Subject
@@ -25,6 +26,7 @@ _ROUNDING = 16
 """A relative tolerance below so many times the precision of the outputs means nothing."""
 _EXPECTED = 9
 """Trials that most checks take, for the progress bar."""
+_NOT_FINITE = "the outputs are not finite"
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,15 +93,28 @@ class Trials:
         solvers = self.subject.solvers
         trial = self._run(solvers)
         if trial.outputs is None:
-            raise NumericalError(f"the outputs with {trial.name}, as the model is, are not finite; there is no verdict")
+            raise NumericalError(
+                f"the outputs with {trial.name}, as the model is, are not finite; there is no verdict: "
+                "see whether the inputs and the weights are finite"
+            )
+        if not self.reader.count(trial.outputs):
+            raise DataError(
+                f"no prediction counts: every label is {IGNORED}, or the outputs are empty; "
+                "give some inputs whose labels count, or inputs alone"
+            )
         self.made[solvers] = trial
         return trial
 
     def _run(self, solvers: Solvers) -> Trial:
         self.report(f"running {name_of(solvers)}", min(0.97, len(self.made) / _EXPECTED))
-        found = self.subject.outputs(solvers, self.reader.examples)
+        try:
+            found = self.subject.outputs(solvers, self.reader.examples)
+        except SolverError:
+            raise
+        except NumericalError:
+            return Trial(solvers, None, self.subject.nfe, _NOT_FINITE)
         if not is_finite(found.batches):
-            return Trial(solvers, None, found.nfe, "the outputs are not finite")
+            return Trial(solvers, None, found.nfe, _NOT_FINITE)
         return Trial(solvers, found.batches, found.nfe)
 
     def _try(self, solvers: Solvers) -> Trial | None:
@@ -110,7 +125,7 @@ class Trials:
             except SolverError as error:
                 if error.cause is Cause.UNDERFLOW:
                     return None
-                why = "the outputs are not finite" if error.cause is Cause.NON_FINITE else "the solver does not finish"
+                why = _NOT_FINITE if error.cause is Cause.NON_FINITE else "the solver does not finish"
                 self.made[solvers] = Trial(solvers, None, error.stats.evaluations, why)
         return self.made[solvers]
 

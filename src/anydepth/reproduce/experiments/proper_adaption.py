@@ -154,12 +154,15 @@ def _read(study: Study, run: Run | None, task: Task) -> dict[str, Any] | None:
     epochs = [line for line in lines if line["kind"] == "epoch"]
     last = epochs[-1]
     controls = [line for line in lines if line["kind"] == "control"]
-    late = [line["solver"] for line in controls if line["step"] >= last["step"] / 2]
+    half = last["step"] / 2
+    early, late = (
+        [line["solver"] for line in controls if (line["step"] < half) is is_early] for is_early in (True, False)
+    )
     thin = epochs[:: max(1, len(epochs) // 100)]
     return found | {
         "nfe": last["evaluations"] / last["step"],
         "failed checks": 100 * last["failed_checks"] / max(1, last["checks"]),
-        "late changes": sum(a != b for a, b in pairwise(late)),
+        "late changes": sum(a != b for a, b in pairwise([*early[-1:], *late])),
         "steps": [(line["step"], line["steps"]) for line in controls] + [(last["step"], controls[-1]["steps"])],
         "learnt": [(line["step"], line["train_accuracy"]) for line in thin],
     }

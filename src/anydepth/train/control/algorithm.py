@@ -38,7 +38,8 @@ class Algorithm(ABC):
         constants, now = self.constants, probe.solvers
         found = self._gap(probe, now)
         if found > constants.threshold:
-            return Decision("shrink", self.scaled(now, constants.shrink), (False,), known(gap=found))
+            smaller = self.scaled(now, constants.shrink)
+            return Decision("keep" if smaller == now else "shrink", smaller, (False,), known(gap=found))
         larger = self.scaled(now, constants.grow)
         if larger == now:
             return Decision("keep", now, (True,), known(gap=found))

@@ -34,20 +34,22 @@ def hairer(block: ContinuousBlock, args: tuple, kwargs: dict, tolerance: float, 
     """A step over which the solution changes little, by its slope and its curvature at the start.
 
     h = min(100 h0, (0.01 / max(d1, d2))^(1 / (order + 1)), 1),  h0 = 0.01 d0 / d1,  where d0, d1, d2 are the sizes of
-    the state, its slope and its curvature, each relative to tolerance (1 + |x|).
+    the state, its slope and its curvature, each relative to tolerance (1 + |x|). Where state or slope is next to
+    nothing, h0 says nothing, and is left out.
     """
     x, *rest = args
     field, y, scale = BlockField(block, x, tuple(rest), kwargs), wide(parts_of(x)), float(block.scale)
     limits = [tolerance * (1 + part.abs()) for part in y]
     slope = field.stages((Instant(Fraction(0)),))(0, y)
     d0, d1 = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)
-    h0 = min(0.01 * d0 / d1, 1.0) if min(d0, d1) >= 1e-5 else 1e-6
+    is_told = min(d0, d1) >= 1e-5
+    h0 = min(0.01 * d0 / d1, 1.0) if is_told else 1e-6
     moved = tuple(part + h0 * scale * change for part, change in zip(y, slope, strict=True))
     after = field.stages((Instant(Fraction(h0), Side.LEFT),))(0, moved)
     bend = tuple(b - a for a, b in zip(slope, after, strict=True))
     d2 = abs(scale) * _rms(bend, limits, total) / h0
-    h1 = (0.01 / max(d1, d2)) ** (1 / (block.scheme.order + 1)) if max(d1, d2) > 1e-15 else max(1e-6, 1e-3 * h0)
-    return min(100 * h0, h1, 1.0)
+    h1 = (0.01 / max(d1, d2)) ** (1 / (block.scheme.order + 1)) if max(d1, d2) > 1e-15 else 1.0
+    return min(100 * h0 if is_told else 1.0, h1, 1.0)
 
 
 def _rms(parts: State, limits: list[Tensor], total: Total) -> float:

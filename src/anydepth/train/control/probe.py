@@ -59,9 +59,10 @@ class Probe:
         return None if self.total([float(is_bad)])[0] else outputs
 
     def _run(self, batch: Batch) -> Tensor:
-        outputs = self.model(*batch.inputs)
-        self.evaluations += nfe_of(self.model)
-        return outputs
+        try:
+            return self.model(*batch.inputs)
+        finally:
+            self.evaluations += nfe_of(self.model)
 
     # Comparing outputs
 

@@ -63,7 +63,7 @@ class SteadyControl(Settings):
     """Steps of the optimiser between checks at first; the time between them doubles while they pass."""
     rough: Part = 0.65
     """Relative error of the outputs that is allowed while the model learns, until `settle`."""
-    settle: Width = 0.92
+    settle: Part = 0.92
     """Share of the training after which twice the limit is allowed; halfway from there to the end the limit itself."""
     limit: Part = 0.05
     """Share of predictions that a more accurate solver may change in the end, as in a verdict; where there are no

@@ -57,7 +57,7 @@ class Steady:
         return Memory(**memory)
 
     def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
-        return clock.step >= self.recall(memory).due
+        return clock.step >= self.recall(memory).due or clock.step in self._reviews(clock.total)
 
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
         past, now, allowed = self.recall(memory), probe.solvers, self.allowed(clock)

@@ -39,10 +39,12 @@ def _fixed_batches(trainer: "Trainer", examples: int) -> list[Batch]:
     """The training examples that all checks of a run look at, as they are, in batches of the training's size."""
     part, config = trainer.train_part, trainer.config
     draw = np.random.default_rng((config.seed, 1))
-    chosen = np.sort(draw.permutation(len(part))[:examples])
-    size, dtype = config.training.batch, next(trainer.model.parameters()).dtype
-    shares = [trainer.ranks.share(chosen[start : start + size]) for start in range(0, len(chosen), size)]
-    batches = (part.batch(share, trainer.facts) for share in shares if len(share))
+    world = trainer.ranks.world
+    chosen = draw.permutation(len(part))[:examples]
+    chosen = np.sort(chosen[: max(1, len(chosen) // world) * world])  # as many on every rank, so that all go along
+    mine, dtype = trainer.ranks.share(chosen), next(trainer.model.parameters()).dtype
+    size = max(1, config.training.batch // world)
+    batches = (part.batch(mine[start : start + size], trainer.facts) for start in range(0, len(mine), size))
     return [batch.to(trainer.device, dtype, config.training.channels_last) for batch in batches]
 
 
