@@ -41,6 +41,13 @@ def test_distance_survives_low_precision():
     assert relative_distance(a, a * 2) == 1
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e307])
+def test_distance_neither_overflows_nor_vanishes(size):
+    a, b = torch.tensor([3.0, 4.0], dtype=torch.float64), torch.tensor([3.0, 5.0], dtype=torch.float64)
+    assert relative_distance(size * a, size * b) == pytest.approx(1 / 5)
+    assert relative_distance([size * a, torch.tensor([])], [size * b, torch.tensor([])]) == pytest.approx(1 / 5)
+
+
 # Orders
 
 
@@ -74,6 +81,11 @@ def test_margins_are_those_of_the_two_highest_scores():
     assert margins(torch.tensor([[1.0, 5.0, 3.0], [2.0, 2.0, 0.0]])).tolist() == [2, 0]
     assert margins(torch.tensor([[-3.0], [0.5]])).tolist() == [3, 0.5]
     assert margins(torch.tensor([-3.0, 0.5])).tolist() == [3, 0.5]
+
+
+def test_scores_need_an_axis():
+    with pytest.raises(ShapeError, match="without any axis"):
+        scores(torch.tensor(1.0))
 
 
 def test_a_common_change_of_all_scores_is_no_shift():

@@ -125,6 +125,30 @@ def test_a_model_of_several_blocks_with_different_solvers():
     assert verdict.step == pytest.approx(0.7)
 
 
+class Cubic(nn.Module):
+    """A pull to zero that steps of Euler overshoot from far away."""
+
+    def __init__(self):
+        super().__init__()
+        self.pull = nn.Parameter(torch.tensor(60.0))
+
+    def forward(self, y):
+        return -self.pull * y**3
+
+
+def test_a_trial_that_diverges_before_the_last_block_is_a_row():
+    torch.manual_seed(0)
+    solver = {"scheme": "euler", "steps": 32}
+    blocks = [ad.ContinuousBlock(Cubic, **solver), ad.ContinuousBlock(lambda: nn.Linear(2, 2), **solver)]
+    model, y = nn.Sequential(*blocks, nn.Linear(2, 3)).double(), plane(0, 40).clamp(-1, 1)
+    broken = [row for row in ad.check(model, [y]).coarser if row.distance is None]
+    assert broken
+    assert all(row.failure == "the outputs are not finite" for row in broken)
+    assert all(row.nfe == int(row.solver.split()[-1]) for row in broken)
+    with pytest.raises(NumericalError, match="as the model is, are not finite; there is no verdict"):
+        ad.check(model, [100 * y])
+
+
 def test_states_of_several_tensors_and_other_spans():
     def oscillate(t, state):
         q, p = state
@@ -176,6 +200,7 @@ def test_solvers_of_larger_error_do_not_count_and_broken_ones_do():
     proper, reason = judged([trained, _row(0.01), _row(None, failure="the outputs are not finite")], limits, False)
     assert not proper
     assert "not finite" in reason
+    assert "the change is not finite" in judged([trained, _row(None)], limits, False)[1]
 
 
 def test_few_predictions_are_called_thin_evidence():
@@ -246,15 +271,41 @@ def test_safe_predictions_never_outnumber_those_that_stay():
             assert list(verdict.margin.margins) == sorted(verdict.margin.margins)
 
 
+def test_predictions_without_any_change_are_safe_even_if_they_tie():
+    verdict = ad.check(growing(0.0), [plane(0, 40)], scheme="euler", steps=2, head=lambda y: torch.zeros_like(y))
+    assert verdict.margin.safe == 100
+    assert verdict.proper
+
+
+def test_huge_outputs_are_compared():
+    verdict = ad.check(turning(6.0), [1e200 * plane(0, 40)], scheme="euler", steps=4)
+    assert not verdict.proper
+    assert verdict.table[1].distance == pytest.approx(
+        ad.check(turning(6.0), [plane(0, 40)], scheme="euler", steps=4).table[1].distance
+    )
+
+
 def test_crossings_of_planar_autonomous_states_only():
     y = plane(0, 60)
     assert ad.check(turning(6.0), [y], scheme="euler", steps=4).crossing_rate > 0.01
     assert ad.check(turning(6.0), [y], scheme="rk4", steps=64).crossing_rate < 0.002
-    assert ad.check(turning(1.0), [y], scheme="dopri54", rtol=1e-6, atol=1e-6).crossing_rate == 0
+    assert ad.check(turning(1.0), [y], scheme="dopri54", rtol=1e-6, atol=1e-6).crossing_rate is None
+    assert ad.check(classifier(scheme="bosh32", steps=None, rtol=1e-2, atol=1e-2), [y]).crossing_rate is None
     assert ad.check(lambda t, y: t * y, [y], scheme="euler", steps=4).crossing_rate is None
     assert ad.check(growing(-0.1), [line(0, 60)], scheme="euler", steps=4).crossing_rate is None
     assert ad.check(classifier(), [y]).crossing_rate is not None
     assert ad.check(classifier(size=2), [y]).crossing_rate is None
+
+
+def test_crossings_are_those_of_the_first_block_on_a_planar_state():
+    torch.manual_seed(0)
+    solver = {"scheme": "euler", "steps": 2}
+    wide = ad.ContinuousBlock(lambda: nn.Linear(3, 3), **solver)
+    model = nn.Sequential(wide, nn.Linear(3, 2), ad.ContinuousBlock(lambda: nn.Linear(2, 2), **solver)).double()
+    with torch.no_grad():
+        model[2].stored("weight").copy_(torch.tensor([[[0.0, -6.0], [6.0, 0.0]]]))
+    y = torch.cat([plane(0, 40), plane(1, 40)[:, :1]], 1)
+    assert ad.check(model, [y], False).crossing_rate > 0.01
 
 
 def test_a_block_and_the_same_field_outside_get_the_same_verdict():
@@ -409,6 +460,55 @@ def test_what_cannot_be_judged_is_refused_in_one_line():
         ad.check(growing(1.0), [y], scheme="euler")
     with pytest.raises(ShapeError, match="one tensor"):
         ad.check(growing(1.0), [y], scheme="euler", steps=2, head=lambda y: (y, y))
+
+
+def test_nothing_to_judge_is_refused():
+    y, model = plane(0, 10), classifier()
+    with pytest.raises(DataError, match="no prediction counts: every label is -100"):
+        ad.check(model, [(y, torch.full((10,), IGNORED))])
+    for classes in (True, False, None):
+        with pytest.raises(DataError, match="no batches but empty ones"):
+            ad.check(model, [y[:0]], classes)
+    with pytest.raises(DataError, match="the outputs are empty"):
+        ad.check(growing(0.1), [y], False, scheme="euler", steps=2, head=lambda y: y[:0])
+    labels = torch.zeros(10, dtype=torch.long)
+    assert ad.check(model, [(y, labels), (y[:0], labels[:0])]) == ad.check(model, [(y, labels)])
+
+
+@pytest.mark.parametrize(
+    ("limits", "says"),
+    [
+        ({"agreement": 0.95}, "per cent.*did you mean 95"),
+        ({"agreement": 0}, "per cent"),
+        ({"agreement": 101}, "at most 100"),
+        ({"agreement": float("nan")}, "at most 100"),
+        ({"distance": 0}, "above 0, got 0"),
+        ({"distance": -0.1}, "above 0"),
+    ],
+)
+def test_limits_that_mean_nothing_are_refused(limits, says):
+    with pytest.raises(ConfigError, match=says):
+        ad.check(classifier(), [plane(0, 10)], **limits)
+
+
+def test_outputs_and_fields_of_a_wrong_kind_are_refused():
+    y, solver = plane(0, 10), {"scheme": "euler", "steps": 2}
+    with pytest.raises(ShapeError, match="got int64; return the scores"):
+        ad.check(growing(0.1), [y], head=lambda y: y.argmax(-1), **solver)
+    with pytest.raises(ShapeError, match="without any axis"):
+        ad.check(growing(0.1), [y], True, head=lambda y: y.sum(), **solver)
+    assert ad.check(growing(0.1), [y], False, head=lambda y: y.sum(), **solver).table[0].agreement is None
+    with pytest.raises(ConfigError, match=r"called with \(t, y\), got Linear"):
+        ad.check(nn.Linear(2, 2).double(), [y], **solver)
+    with pytest.raises(ConfigError, match=r"lambda t, y: net\(y\)"):
+        ad.check(lambda y: y, [y], **solver)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_pair_that_is_no_list_of_batches_is_refused():
+    y, labels = plane(0, 10), torch.zeros(10, dtype=torch.long)
+    for pair in ((y, labels), [y, labels], (y, y), [y, y[:, 0]]):
+        with pytest.raises(ConfigError, match=r"wrap the pair: \[\(x, labels\)\]"):
+            ad.check(classifier(), pair)
 
 
 # Telling

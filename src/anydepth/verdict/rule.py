@@ -26,7 +26,9 @@ class Limits:
             hint = f"did you mean {100 * self.agreement:g}?" if 0 < self.agreement <= 1 else "the default is 95"
             raise ConfigError(f"agreement is in per cent, above 1 and at most 100, got {self.agreement:g}; {hint}")
         if not self.distance > 0:
-            raise ConfigError(f"distance is a share of the outputs, above 0, got {self.distance:g}; the default is 0.05")
+            raise ConfigError(
+                f"distance is a share of the outputs, above 0, got {self.distance:g}; the default is 0.05"
+            )
 
 
 def judged(rows: Sequence[Row], limits: Limits, classes: bool) -> tuple[bool, str]:

@@ -16,6 +16,7 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
+from anydepth.nn.adaptive import Stats
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.functions import Expansion
 from anydepth.nn.odeint import odeint
@@ -80,6 +81,7 @@ class Model(Subject):
     def use(self, solvers: Solvers) -> None:
         for block, solver in zip(self.blocks, solvers, strict=True):
             block.set_solver(**solver.describe())
+            block.stats = Stats()
 
     @property
     def nfe(self) -> int:
