@@ -55,7 +55,7 @@ class Verdict:
     margin: Margin | None = None
     """Margins of the trained predictions against the solver's error."""
     crossing_rate: float | None = None
-    """Share of pairs of trajectories that cross as the model was trained; of planar autonomous states on a fixed grid only."""
+    """Share of pairs of trajectories that cross, as trained; of planar autonomous states on a fixed grid only."""
 
     def describe(self) -> dict[str, Any]:
         """JSON values."""
