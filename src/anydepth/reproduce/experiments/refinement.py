@@ -29,7 +29,7 @@ _SMOKE = {
     "warmup": 4,
 }
 _CPU = {
-    "data": {"name": "mnist", "limit": 2000, "validation": 300, "crop": 2},
+    "data": {"name": "mnist", "limit": 3000, "validation": 200, "crop": 2},
     "epochs": 9,
     "channels": [8],
     "pool": 7,
