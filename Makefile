@@ -33,6 +33,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/resnet_law.py
 	$(BIN)/python benchmarks/compress.py
 	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/seeds.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

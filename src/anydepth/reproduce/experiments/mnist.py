@@ -12,7 +12,7 @@ from anydepth.recipes import RECIPES
 from anydepth.report.collect import without_blocks
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.numbers import points, spread
+from anydepth.reproduce.judging import mean_and_range, points
 from anydepth.reproduce.study import Study
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
@@ -61,7 +61,7 @@ def run(study: Study) -> Findings:
                 f"examine-{name}-{seed}", lambda n=name, c=config: examine(study, study.trained(n, c))
             )
             found[name].append(examined)
-    rows = tuple((net, how, *spread([one[how] for one in found[net]])) for net in NETS for how in _SHOWN)
+    rows = tuple((net, how, *mean_and_range([one[how] for one in found[net]])) for net in NETS for how in _SHOWN)
     notes = (
         "Test accuracy in per cent on all test images, read after training; nothing was chosen on them. `half` halves "
         "the basis functions and the steps. The ResNet trains for a quarter of the epochs. The curves of the figure "

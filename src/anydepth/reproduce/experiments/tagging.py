@@ -17,7 +17,7 @@ from anydepth.nn.block import ContinuousBlock
 from anydepth.recipes import RECIPES
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.numbers import points, spread
+from anydepth.reproduce.judging import mean_and_range, points
 from anydepth.reproduce.study import Study
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.surgery.summary import summary
@@ -53,7 +53,12 @@ def run(study: Study) -> Findings:
         study.piece(f"train-{seed}", lambda c=config: study.trained("tagger", c).metrics()[-1])
         found.append(study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c))))
     rows = tuple(
-        (what, key, *spread([one[what][key] for one in found]), f"{found[0]['parameters'].get(f'{what} {key}', 0):,}")
+        (
+            what,
+            key,
+            *mean_and_range([one[what][key] for one in found]),
+            f"{found[0]['parameters'].get(f'{what} {key}', 0):,}",
+        )
         for what in (*(f"onto {basis}" for basis in BASES), "steps, with projection", "steps alone")
         for key in found[0][what]
     )
