@@ -236,6 +236,11 @@ def allowed(folder, config):
     return [make_controller(config.control).allowed(Clock(step, 100)) for step in range(100)]
 
 
+def floor(folder, config):
+    """The fewest steps that the steady controller takes."""
+    return make_controller(config.control).floor({"block": make_solver(scheme="euler", steps=4)})
+
+
 def begun(folder, config):
     """The number of steps that training begins with."""
     return train(config, folder).metrics()[0]["steps"]
@@ -244,6 +249,7 @@ def begun(folder, config):
 CONSTANT, STEP, COSINE, ROOT = (f"schedule.name={name}" for name in ("constant", "step", "cosine", "inverse_sqrt"))
 GROWN = "refine.at=[1]"
 PAPER, TOLERANCE, STEADY = (f"control.name={name}" for name in ("paper", "paper_tolerance", "steady"))
+EVOLVING = 'model.options.weights={"conv*": {"evolution": "rda"}, "*": ["constant", 1]}'
 EFFECTS = {
     "seed": ([], "1", outcome),
     "device": ([], "cuda", device),
@@ -268,6 +274,8 @@ EFFECTS = {
     "training.label_smoothing": ([], "0.1", outcome),
     "training.clip": ([], "0.01", outcome),
     "training.ema": ([], "0.9", outcome),
+    "training.penalty_initial": ([EVOLVING], "0.5", outcome),
+    "training.penalty_evolution": ([EVOLVING], "0.5", outcome),
     "training.precision": ([], "float64", outcome),
     "training.channels_last": ([], "false", layout),
     "refine.at": ([], "[1]", outcome),
@@ -308,7 +316,8 @@ EFFECTS = {
     "control.tighter": ([TOLERANCE], "0.01", decided(0.0)),
     "control.tightest": ([TOLERANCE], "0.8e-3", decided(0.2)),
     "control.limit": ([STEADY], "0.02", allowed),
-    "control.rough": ([STEADY], "0.3", allowed),
+    "control.least_steps": ([STEADY], "20", floor),
+    "control.rough": ([STEADY], "0.2", allowed),
     "control.settle": ([STEADY], "0.5", allowed),
     "control.examples": ([STEADY, "control.every=1", "control.examples=16"], "32", outcome),
 }

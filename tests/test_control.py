@@ -22,7 +22,7 @@ from anydepth.train.checkpoint import manifests, read_checkpoint
 from anydepth.train.control.algorithm import Algorithm
 from anydepth.train.control.choose import CONTROLLERS, make_controller
 from anydepth.train.control.controller import Clock
-from anydepth.train.control.error import Error, measure
+from anydepth.train.control.error import Error, measure, of_chances, of_outputs, of_predictions
 from anydepth.train.control.first import first_step
 from anydepth.train.control.paper import Paper, step_of
 from anydepth.train.control.paper_tolerance import PaperTolerance
@@ -49,7 +49,7 @@ FLOW = (
 ADAPTIVE = 'model.options={"scheme": "bosh32", "rtol": 0.01, "atol": 0.001}'
 PAPER = 'control={"name": "paper", "every": 2, "threshold": 0.02, "check_steps": 8}'
 TOLERANCE = 'control={"name": "paper_tolerance", "every": 2}'
-STEADY = 'control={"name": "steady", "every": 1, "examples": 20, "rough": 0.05}'
+STEADY = 'control={"name": "steady", "every": 1, "examples": 20, "rough": 0.05, "least_steps": 1}'
 KINDS = {"paper": (PAPER,), "paper_tolerance": (ADAPTIVE, TOLERANCE), "steady": (STEADY,)}
 
 
@@ -189,11 +189,34 @@ def test_the_last_reviews_are_held_in_the_shortest_training(total):
     assert all(controller.is_due(Clock(step, total), memory) for step in reviews if step < total)
 
 
+def test_the_errors_of_classes_are_shares():
+    probe = probe_of(linear(1.0, 4), torch.ones(2, 1, dtype=torch.double), torch.tensor([0, 1]))
+    exact = torch.tensor([[0.0, 0.0], [2.0, 0.0]], dtype=torch.double)
+    other = torch.tensor([[0.0, 5.0], [3.0, 0.0]], dtype=torch.double)
+    gaps = (other.softmax(-1) - exact.softmax(-1))[:, 0].abs()
+    assert of_chances(probe, exact, other) == pytest.approx(float(gaps.mean()))
+    assert of_chances(probe, exact, exact + 7) == pytest.approx(0, abs=1e-15)
+    assert of_predictions(probe, exact, other) == 0.5
+
+
+@pytest.mark.parametrize(("scheme", "least"), [("euler", 12), ("midpoint", 4), ("rk4", 2)])
+def test_steady_never_takes_very_large_steps(scheme, least):
+    model = linear(1e-3, 40, scheme)
+    probe = probe_of(model, torch.ones(1, 1, dtype=torch.double), torch.zeros(1, 1), "regress")
+    steady = Steady(SteadyControl(examples=1))
+    memory = steady.start(probe).memory
+    for step in range(50, 450, 50):
+        decision = steady.check(probe, Clock(step, 1000), memory)
+        model[0].set_solver(**decision.solvers["0"].describe())
+        memory = decision.memory
+    assert least <= model[0].steps <= least / 0.75 + 1
+
+
 def test_the_error_of_a_linear_field_is_measured_and_predicted():
     """Euler on x' = x: (1 + 1/N)^N falls short of e by about e / 2N."""
     model = linear(1.0, 40)
     probe = probe_of(model, torch.ones(1, 1, dtype=torch.double), torch.zeros(1, 1), "regress")
-    found = measure(probe, lambda n: {"0": make_solver(scheme="euler", steps=n)}, 40, False)
+    found = measure(probe, lambda n: {"0": make_solver(scheme="euler", steps=n)}, 40, of_outputs)
     assert probe.evaluations == 40 + 2 * 40 + 20
     assert found.observed == pytest.approx(1, abs=0.03)
     for steps in (20, 40, 80, 160):
@@ -210,7 +233,7 @@ def test_steady_lands_on_the_number_of_steps_that_theory_predicts(scheme, consta
     """On x' = x the relative error is constant / N^order; the goal is half of what is allowed."""
     model = linear(1.0, begin, scheme)
     probe = probe_of(model, torch.ones(1, 1, dtype=torch.double), torch.zeros(1, 1), "regress")
-    steady = Steady(SteadyControl(rough=0.01, examples=1))
+    steady = Steady(SteadyControl(rough=0.01, examples=1, least_steps=1))
     memory = Memory(due=50, wait=50).model_dump()
     for step in range(50, 450, 50):
         decision = steady.check(probe, Clock(step, 1000), memory)

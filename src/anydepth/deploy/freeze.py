@@ -98,7 +98,7 @@ def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList
     keys = [tuple(reading.index[i] for reading in readings.values()) for i in range(plan.evaluations)]
     distinct = list(dict.fromkeys(keys))
     with torch.no_grad():
-        rows = {name: reading.rows(block.stored(name)) for name, reading in readings.items()}
+        rows = {name: reading.rows(*block.held(name)) for name, reading in readings.items()}
         units = nn.ModuleList()
         skeleton = deepcopy(block.unit)
         for key in distinct:

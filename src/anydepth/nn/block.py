@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from math import isfinite, prod
+from math import isfinite
 from numbers import Rational, Real
 from typing import Any
 
@@ -102,8 +102,9 @@ class ContinuousBlock(nn.Module):
         self.unit = lift([first, *rest], self.lifted)
         self.aliases = aliases_of(self.unit)
         self.label = f"block {name!r}" if name else f"the block of {type(self.unit).__name__}"
-        for function in {id(f): f for f in functions.values() if isinstance(f, nn.Module)}.values():
-            self.add_module(f"function{len(self._modules)}", function)
+        self.evolutions = nn.ModuleDict()
+        for lifted_name in self.lifted:
+            self._renew(lifted_name)
 
     # What the block is
 
@@ -144,11 +145,28 @@ class ContinuousBlock(nn.Module):
         path, _, attribute = name.rpartition(".")
         return getattr(self.unit.get_submodule(path), attribute)
 
+    def held(self, name: str) -> tuple[Tensor, ...]:
+        """What is stored for a tensor, and the parameters that its function has besides."""
+        own = self.evolutions[_key(name)].parameters() if _key(name) in self.evolutions else ()
+        return (self.stored(name), *own)
+
+    @staticmethod
+    def home_of(name: str) -> str:
+        """Where the block keeps the evolution of a tensor of the unit."""
+        return f"evolutions.{_key(name)}"
+
+    def evolution(self, name: str) -> nn.Module:
+        """q of an evolving tensor of the unit, by its name there."""
+        if _key(name) not in self.evolutions:
+            known = [other.replace(":", ".") for other in self.evolutions]
+            raise ConfigError(f"tensor {name!r} does not evolve; {choices(name, known)}")
+        return self.evolutions[_key(name)]
+
     def theta(self, time: TimeLike, side: Side = Side.RIGHT) -> dict[str, Tensor]:
         """Every lifted tensor at one depth, as the unit would see it there."""
         instant = (Instant(exact(time), side),)
         return {
-            name: part.kind.decode(part.function.reading(instant).rows(self.stored(name))[0])
+            name: part.kind.decode(part.function.reading(instant).rows(*self.held(name))[0])
             for name, part in self.lifted.items()
         }
 
@@ -219,7 +237,7 @@ class ContinuousBlock(nn.Module):
         """Hand tensors over to other functions; parameters become new objects."""
         moves = {name: self.lifted[name].function.move(new, method) for name, new in functions.items()}
         for name, step in moves.items():
-            self._store(name, functions[name], step.weights(self.stored(name)))
+            self._store(name, functions[name], step.weights(*self.held(name)))
         return moves
 
     def resize(self, functions: Mapping[str, WeightFunction]) -> None:
@@ -236,6 +254,18 @@ class ContinuousBlock(nn.Module):
     def _store(self, name: str, function: WeightFunction, tensor: Tensor) -> None:
         replace(self.unit, name, tensor)
         self.lifted[name] = Lifted(self.lifted[name].kind, function)
+        self._renew(name)
+
+    def _renew(self, name: str) -> None:
+        """Fresh parameters for a function that has some of its own."""
+        stored, part = self.stored(name), self.lifted[name]
+        made = part.function.module(stored.shape[1:])
+        if made is not None and part.kind is not Kind.PARAMETER:
+            raise ConfigError(f"{name!r} is state, which training leaves and nothing evolves; give it a basis")
+        if made is not None:
+            self.evolutions[_key(name)] = made.to(stored.device, stored.dtype)
+        elif _key(name) in self.evolutions:
+            del self.evolutions[_key(name)]
 
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state_dict: Mapping[str, Any], prefix: str, *rest: Any
@@ -264,7 +294,7 @@ class ContinuousBlock(nn.Module):
 
     def counts(self) -> tuple[int, int]:
         """Numbers of trained values and of state values."""
-        sizes = {name: prod(self.stored(name).shape) for name in self.lifted}
+        sizes = {name: sum(tensor.numel() for tensor in self.held(name)) for name in self.lifted}
         state = sum(sizes[name] for name in self.state_names)
         return sum(sizes.values()) - state, state
 
@@ -276,6 +306,11 @@ def _finite_fraction(scale: Any) -> Fraction:
     except OverflowError:
         pass
     raise ConfigError(f"scale must be a finite number, got {scale!r:.40}")
+
+
+def _key(name: str) -> str:
+    """A tensor's name as that of a module."""
+    return name.replace(".", ":")
 
 
 def _same_tail(a: Tensor, b: Tensor) -> bool:

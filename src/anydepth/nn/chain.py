@@ -141,8 +141,8 @@ def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dt
     chain = chain_of(block.unit)
     if chain is None or not _fits(block, chain, y, dtype):
         return None
-    stored = {name: block.stored(name) for name in block.lifted}
-    program, rows = bind(chain, plan, block.functions, stored, ROWS)
+    held = {name: block.held(name) for name in block.lifted}
+    program, rows = bind(chain, plan, block.functions, held, ROWS)
     flat = y.reshape(-1, y.shape[-1])
     return ChainSolve.apply(program, flat, *rows).reshape(y.shape)  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -155,7 +155,7 @@ def solve_together(
     Stored tensors have the nets on their second axis, after that of the basis functions.
     """
     assert block.plan is not None
-    program, rows = bind(chain, block.plan, block.functions, stored, layout)
+    program, rows = bind(chain, block.plan, block.functions, {n: (t,) for n, t in stored.items()}, layout)
     return ChainSolve.apply(program, y, *rows)  # pyright: ignore[reportReturnType]
 
 
@@ -163,7 +163,7 @@ def bind(
     chain: Chain,
     plan: Plan,
     functions: Mapping[str, WeightFunction],
-    stored: Mapping[str, Tensor],
+    held: Mapping[str, tuple[Tensor, ...]],
     layout: Layout,
 ) -> "tuple[Program, list[Tensor]]":
     """A chain made ready to run on a plan, and the rows of all its tensors."""
@@ -172,7 +172,7 @@ def bind(
     for name, reader in {name: link for link in chain for name in link.names}.items():
         reading = plan.reading(functions[name])
         program.index[name] = tuple(len(rows) + i for i in reading.index)
-        rows += reader.dense(name, reading.rows(stored[name]))
+        rows += reader.dense(name, reading.rows(*held[name]))
     return program, rows
 
 

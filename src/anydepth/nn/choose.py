@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
-from anydepth.depth.bases import Basis, make_basis
+from anydepth.depth.bases import Basis, make_basis, read_basis
 from anydepth.errors import ConfigError
+from anydepth.nn.evolved import read_evolved
 from anydepth.nn.functions import Expansion, WeightFunction
 
-Choice = tuple[str, int] | Basis | WeightFunction
+Choice = tuple[str, int] | list | dict[str, Any] | Basis | WeightFunction
 
 
 def choose(
@@ -33,6 +35,15 @@ def choose(
     return {name: patterns[pattern] for name, pattern in chosen.items() if pattern is not None}
 
 
+def block_weights(basis: str, size: int, weights: Mapping[str, Choice] | None) -> dict[str, Any]:
+    """What a model passes to its blocks: basis and size, or weights by tensor name."""
+    if weights is None:
+        return {"basis": basis, "size": size}
+    if (basis, size) != ("constant", 1):
+        raise ConfigError("give a model either weights or basis and size, got both")
+    return {"weights": weights}
+
+
 def as_function(choice: object) -> WeightFunction:
     if isinstance(choice, str):
         return Expansion(make_basis(choice))
@@ -40,6 +51,18 @@ def as_function(choice: object) -> WeightFunction:
         return Expansion(choice)
     if isinstance(choice, WeightFunction):
         return choice
-    if isinstance(choice, tuple) and len(choice) == 2 and isinstance(choice[0], str):
+    if isinstance(choice, (tuple, list)) and len(choice) == 2 and isinstance(choice[0], str):
         return Expansion(make_basis(*choice))
-    raise ConfigError(f"a weight function is ('linear', 4), a basis, or an object with its protocol, got {choice!r}")
+    if isinstance(choice, dict) and ("basis" in choice or "evolution" in choice):
+        return read_function(choice)
+    raise ConfigError(
+        "a weight function is ('linear', 4), a basis, Evolved(...), a description of one of them, or an object with "
+        f"the protocol, got {choice!r}"
+    )
+
+
+def read_function(description: dict[str, Any]) -> WeightFunction:
+    """Inverse of `describe` of any weight function."""
+    if "evolution" in description:
+        return read_evolved(description)
+    return Expansion(read_basis({"size": 1, **description}))

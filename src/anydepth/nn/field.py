@@ -43,7 +43,7 @@ class BlockField:
         args: tuple = (),
         kwargs: Mapping[str, Any] | None = None,
         twin: "BlockField | None" = None,
-        stored: Mapping[str, Tensor] | None = None,
+        stored: "Mapping[str, tuple[Tensor, ...]] | None" = None,
     ):
         self.block, self.args, self.kwargs, self.like = block, args, dict(kwargs or {}), outline(x)
         self.training = block.training if twin is None else twin.training
@@ -55,7 +55,7 @@ class BlockField:
         autocast = torch.is_autocast_enabled(self.device.type)
         self.unit_dtypes = None if autocast else tuple(part.dtype for part in parts)
         with lock_of(block.unit):
-            before = {name: block.stored(name) for name in block.lifted} if twin is None else twin.stored
+            before = {name: block.held(name) for name in block.lifted} if twin is None else twin.stored
             self.constants = {name: block.stored(name).clone() for name in block.roles.constants}
             self.counters = {name: block.stored(name).clone() for name in block.roles.counters}
         self.stored = before | dict(stored or {})
@@ -117,9 +117,9 @@ class BlockField:
         columns = []
         with torch.autocast(self.device.type, enabled=False):
             for name, part in self.lifted.items():
-                reading, stored = readings[part.function], self.stored[name]
-                stored = stored if part.kind is Kind.PARAMETER else stored.clone()
-                distinct = [part.kind.decode(row) for row in reading.rows(stored)]
+                reading, held = readings[part.function], self.stored[name]
+                held = held if part.kind is Kind.PARAMETER else tuple(tensor.clone() for tensor in held)
+                distinct = [part.kind.decode(row) for row in reading.rows(*held)]
                 columns.append([distinct[i] for i in reading.index])
         shared = [*self.counters.values(), *self.constants.values()]
         return [[*(column[i] for column in columns), *shared] for i in range(len(instants))]

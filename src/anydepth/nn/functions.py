@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anydepth.depth import transfer
 from anydepth.depth.bases import Basis, read_basis
@@ -39,6 +39,10 @@ class WeightFunction(Protocol):
         """The stored tensor whose function takes these values at the initial sample times."""
         ...
 
+    def module(self, shape: Sequence[int]) -> nn.Module | None:
+        """What the function of a tensor of this shape has to train besides the stored tensor, if anything."""
+        ...
+
     def reading(self, instants: Sequence[Instant]) -> "Reading":
         """A prepared evaluation at the given instants."""
         ...
@@ -61,12 +65,12 @@ class WeightFunction(Protocol):
 
 
 class Reading(Protocol):
-    """theta at the instants it was made for."""
+    """theta at the instants it was made for, from the stored tensor and the parameters of the function's module."""
 
     index: tuple[int, ...]
     """Which of `rows` each instant reads."""
 
-    def rows(self, stored_KX: Tensor) -> Sequence[Tensor]:
+    def rows(self, stored_KX: Tensor, *own: Tensor) -> Sequence[Tensor]:
         """theta at every distinct instant."""
         ...
 
@@ -78,10 +82,10 @@ class Reading(Protocol):
 class Move(Protocol):
     """Carries what is stored, and what an optimiser remembers about it, to another function."""
 
-    def weights(self, stored: Tensor) -> Tensor: ...
+    def weights(self, stored: Tensor, *own: Tensor) -> Tensor: ...
     def gradient(self, stored: Tensor) -> Tensor: ...
     def gradient_squared(self, stored: Tensor) -> Tensor: ...
-    def error(self, stored: Tensor) -> tuple[float, float]:
+    def error(self, stored: Tensor, *own: Tensor) -> tuple[float, float]:
         """L2 over depth of the change, and of the function itself."""
         ...
 
@@ -105,6 +109,9 @@ class Expansion:
         if transfer.is_identity(vandermonde):
             return samples_KX
         return apply_matrix(np.linalg.inv(vandermonde), samples_KX)
+
+    def module(self, shape: Sequence[int]) -> None:
+        return None
 
     def reading(self, instants: Sequence[Instant]) -> "ExpansionReading":
         return ExpansionReading(*_distinct(self.basis, instants))
@@ -148,7 +155,7 @@ class ExpansionReading:
             self._fits = transfer.fit(self.design_UK[list(self.index)])
         return self._fits
 
-    def rows(self, stored_KX: Tensor) -> Sequence[Tensor]:
+    def rows(self, stored_KX: Tensor, *own: Tensor) -> Sequence[Tensor]:
         if self._picks is not None:
             parts = stored_KX.unbind(0)
             return [parts[k] for k in self._picks]
@@ -199,7 +206,7 @@ class MatrixMove:
     def _dual(self) -> np.ndarray:
         return transfer.transfer(self.new, self.old, "project").T
 
-    def weights(self, stored: Tensor) -> Tensor:
+    def weights(self, stored: Tensor, *own: Tensor) -> Tensor:
         return apply_matrix(self.matrix, stored)
 
     def gradient(self, stored: Tensor) -> Tensor:
@@ -208,7 +215,7 @@ class MatrixMove:
     def gradient_squared(self, stored: Tensor) -> Tensor:
         return apply_matrix(self._dual**2, stored)
 
-    def error(self, stored: Tensor) -> tuple[float, float]:
+    def error(self, stored: Tensor, *own: Tensor) -> tuple[float, float]:
         gap, size = transfer.error_factor(self.old, self.new, self.matrix), transfer.norm_factor(self.old)
         both = apply_matrix(np.concatenate([gap, size]), stored)
         return float(both[: len(gap)].norm()), float(both[len(gap) :].norm())
@@ -223,8 +230,3 @@ def apply_matrix(matrix: np.ndarray, tensor_KX: Tensor) -> Tensor:
 def _distinct(basis: Basis, instants: Sequence[Instant]) -> tuple[np.ndarray, tuple[int, ...]]:
     rows, index = transfer.design_rows(basis, instants)
     return rows, tuple(int(i) for i in index)
-
-
-def read_function(description: dict) -> WeightFunction:
-    """Inverse of `describe`."""
-    return Expansion(read_basis(description))

@@ -16,10 +16,11 @@ from anydepth.nn.integrate import Run
 from anydepth.nn.plan import Stages
 from anydepth.nn.structure import State
 
-GRADIENTS = ("backprop", "checkpoint", "adjoint")
+GRADIENTS = ("backprop", "checkpoint", "adjoint", "kkt")
 """backprop keeps every activation; checkpoint keeps the state between segments of steps and computes the
-rest again, with the same random numbers: exact; adjoint keeps the result only and integrates the adjoint
-equation backward in time: approximate, as good as the solver."""
+rest again, with the same random numbers: exact; adjoint keeps the result only and integrates the state and the adjoint
+equation backward in time (Neural ODE); kkt keeps the state at the grid's points and integrates the adjoint equation
+alone (ANODEV2 eq 7). The last two are approximate: as good as the solver, and the adjoint as the state's way back."""
 
 
 def checkpointed(run: Run, stages: Sequence[Stages]) -> Run:
@@ -136,22 +137,32 @@ class AdjointStages:
         self.field, self.instants = field, instants
 
     def __call__(self, stage: int, y: State) -> State:
-        width, leaves = self.field.width, self.field.leaves
-        with torch.enable_grad():
-            at = tuple(part.detach().requires_grad_() for part in y[:width])
-            slope = self.field.field.stages((self.instants[stage],))(0, at)
-            inputs = (*at, *leaves)
-            check_leaves(self.field.field, slope, inputs)
-            pairs = [(s, w.to(s.dtype)) for s, w in zip(slope, y[width : 2 * width], strict=True) if s.requires_grad]
-            if not pairs:
-                return (*slope, *(torch.zeros_like(part) for part in inputs))
-            outputs, weights = zip(*pairs, strict=True)
-            found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
-        products = (torch.zeros_like(p) if g is None else -g for p, g in zip(inputs, found, strict=True))
-        return (*(part.detach() for part in slope), *products)
+        width = self.field.width
+        slope, products = pulled_back(
+            self.field.field, self.instants[stage], self.field.leaves, y[:width], y[width : 2 * width]
+        )
+        return (*slope, *products)
 
     def accept(self) -> None:
         """The backward pass leaves the block's state alone."""
+
+
+def pulled_back(
+    field: BlockField, instant: Instant, leaves: Sequence[Tensor], y: State, costate: State
+) -> tuple[State, State]:
+    """R at y, and the slopes -l dR/dy, -l dR/dp of the costate l and of the leaves' gradient."""
+    with torch.enable_grad():
+        at = tuple(part.detach().requires_grad_() for part in y)
+        slope = field.stages((instant,))(0, at)
+        inputs = (*at, *leaves)
+        check_leaves(field, slope, inputs)
+        pairs = [(s, w.to(s.dtype)) for s, w in zip(slope, costate, strict=True) if s.requires_grad]
+        if not pairs:
+            return slope, tuple(torch.zeros_like(part) for part in inputs)
+        outputs, weights = zip(*pairs, strict=True)
+        found = torch.autograd.grad(outputs, inputs, weights, allow_unused=True)
+    products = tuple(torch.zeros_like(p) if g is None else -g for p, g in zip(inputs, found, strict=True))
+    return tuple(part.detach() for part in slope), products
 
 
 class AdjointSolve(torch.autograd.Function):

@@ -12,6 +12,7 @@ from anydepth.depth.grids import Grid
 from anydepth.errors import ConfigError
 from anydepth.nn.adaptive import Adaptive, AdaptiveField, Stats
 from anydepth.nn.chain import solve_chain
+from anydepth.nn.costate import CostateStages, Path
 from anydepth.nn.field import BlockField
 from anydepth.nn.gradient import AdjointField, AdjointSolve, checkpointed
 from anydepth.nn.integrate import Wrap, fixed, last
@@ -43,6 +44,8 @@ def solve(block: "ContinuousBlock", y: State, field: BlockField) -> State:
         return _forward(block, y, field)
     if block.gradient == "checkpoint":
         return _forward(block, y, field, checkpointed)
+    if block.gradient == "kkt" and block.plan is None:
+        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {block.scheme.name!r}")
     return _by_adjoint(block, y, field)
 
 
@@ -89,22 +92,53 @@ def _by_adjoint(block: "ContinuousBlock", y: State, field: BlockField) -> State:
     names = [name for name, part in block.lifted.items() if part.kind is Kind.PARAMETER]
     context, structure = tree_flatten((field.args, field.kwargs))
     places = [i for i, value in enumerate(context) if isinstance(value, Tensor) and value.is_floating_point()]
-    inputs = (*y, *(field.stored[name] for name in names), *(context[i] for i in places))
+    held = [tensor for name in names for tensor in field.stored[name]]
+    inputs = (*y, *held, *(context[i] for i in places))
     mixed = torch.is_autocast_enabled(field.device.type), torch.get_autocast_dtype(field.device.type)
-    field.stored |= {name: field.stored[name].clone() for name in block.state_names}  # as it is before the fit
+    before = {name: tuple(tensor.clone() for tensor in field.stored[name]) for name in block.state_names}
+    field.stored |= before  # as it is before the fit
     solver = block.solver
+    states: list[State] = []
 
     def solve_back(result: State, grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         leaves = [tensor.detach().requires_grad_() for tensor in tensors[len(result) :]]
         filled = list(context)
-        for i, leaf in zip(places, leaves[len(names) :], strict=True):
+        for i, leaf in zip(places, leaves[len(held) :], strict=True):
             filled[i] = leaf
         args, kwargs = tree_unflatten(filled, structure)
+        mine = iter(leaves)
+        stored = {name: tuple(next(mine) for _ in field.stored[name]) for name in names}
         with field.as_it_was(), torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
-            inner = BlockField(block, field.like, args, kwargs, field, dict(zip(names, leaves, strict=False)))
-            return _back(block, solver, AdjointField(inner, leaves, len(result)), result, grads)
+            inner = BlockField(block, field.like, args, kwargs, field, stored)
+            if block.gradient == "adjoint":
+                return _back(block, solver, AdjointField(inner, leaves, len(result)), result, grads)
+            return _along(block, solver, inner, leaves, states, grads)
 
-    return AdjointSolve.apply(lambda: _forward(block, y, field), solve_back, len(y), *inputs)  # pyright: ignore
+    def run() -> State:
+        if block.gradient == "adjoint":
+            return _forward(block, y, field)
+        assert block.plan is not None
+        states[:] = [y, *fixed(field.steps(block.plan), block.plan.steps, y)]
+        block.stats = Stats(block.plan.evaluations, len(block.plan.steps))
+        return states[-1]
+
+    return AdjointSolve.apply(run, solve_back, len(y), *inputs)  # pyright: ignore
+
+
+def _along(
+    block: "ContinuousBlock",
+    solver: Solver,
+    field: BlockField,
+    leaves: Sequence[Tensor],
+    states: Sequence[State],
+    grads: State,
+) -> Sequence[Tensor]:
+    """Gradients of the input and of the leaves by the adjoint equation along the states of the forward pass."""
+    assert solver.grid is not None
+    path = Path(field, solver.grid, solver.scheme.order, states)
+    plan = Plan(solver.grid.reversed(), solver.scheme, block.scale)
+    state = (*grads, *(torch.zeros_like(leaf) for leaf in leaves))
+    return last(fixed([CostateStages(path, leaves, instants) for instants in plan.stages], plan.steps, state), state)
 
 
 def _back(

@@ -95,10 +95,10 @@ def _instants(breakpoints: Sequence[Fraction]) -> list[Instant]:
 
 def _rows(block: ContinuousBlock, tensor: str, instants: list[Instant]) -> Iterator[Tensor]:
     """theta at every instant, a few at a time."""
-    part, stored = block.lifted[tensor], block.stored(tensor)
-    count = max(1, AT_ONCE // max(1, stored[0].numel()))
+    part, held = block.lifted[tensor], block.held(tensor)
+    count = max(1, AT_ONCE // max(1, held[0][0].numel()))
     ends = [*range(0, len(instants), count), len(instants)]
     for start, end in pairwise(ends):
         reading = part.function.reading(instants[start:end])
-        rows = reading.rows(stored)
+        rows = reading.rows(*held)
         yield from (part.kind.decode(rows[place]) for place in reading.index)

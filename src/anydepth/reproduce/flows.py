@@ -109,13 +109,13 @@ def of_every_seed(
     scheme: str,
     steps: int,
     look: Callable[[Run | None], Any],
-    seeds: int | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> list[Any]:
     """What `look` finds about the net of every seed, each a piece; the first piece trains them all.
 
-    With `seeds`, only so many of them.
+    With `seeds`, only of these.
     """
-    few = study.seeds[:seeds]
+    few = study.seeds if seeds is None else seeds
     return [
         study.piece(
             f"{name}-{scheme}-{steps}-{seed}",

@@ -74,7 +74,7 @@ class Change:
 
 def relative_error(block: ContinuousBlock, name: str, move: Move) -> float:
     """How much moving a tensor would change it, before it is moved."""
-    gap, size = move.error(block.stored(name))
+    gap, size = move.error(*block.held(name))
     if block.lifted[name].kind is Kind.POSITIVE:
         return gap
     return gap / size if size > 0 else gap

@@ -176,10 +176,10 @@ def _functions(
         return _by_pattern(name, block, size, basis)
     if size is None and basis is None:
         return default(block)
-    if size is not None and len(set(block.functions.values())) > 1:
+    if size is not None and basis is None and len(set(block.functions.values())) > 1:
         raise ConfigError(
             f"block {name!r} mixes weight functions, so one size does not fit all; "
-            f"give size={{{name!r}: {{'pattern': size}}}} by tensor name"
+            f"give size={{{name!r}: {{'pattern': size}}}} by tensor name, or name a basis for all"
         )
     return {n: f.resized(f.size if size is None else size, basis) for n, f in block.functions.items()}
 

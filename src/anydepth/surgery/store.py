@@ -14,7 +14,8 @@ from anydepth.artifact.tensors import MOST_TENSORS
 from anydepth.artifact.writing import staged
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.functions import read_function
+from anydepth.nn.choose import read_function
+from anydepth.nn.evolved import Evolved, own_shapes
 from anydepth.nn.parts import build, recipe_of
 from anydepth.nn.roles import unfilled
 from anydepth.nn.solver import make_solver
@@ -116,9 +117,8 @@ def _check_modest(value: Any, key: str = "") -> None:
 
 def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor], assign: bool) -> None:
     blocks = _matched(model, described)
-    _check_names(model, tensors)
     prepared = {name: _prepare(name, blocks[name], told) for name, told in described.items()}
-    _check_shapes(model, prepared, tensors)
+    _check_tensors(_expected(model, prepared), tensors)
     for name, (functions, solver, history) in prepared.items():
         blocks[name].resize(functions)
         blocks[name].set_solver(**solver)
@@ -199,7 +199,11 @@ def _matched(model: nn.Module, told: dict[str, Any]) -> dict[str, ContinuousBloc
 
 
 def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
-    functions = {tensor: read_function(described) for tensor, described in told["weights"].items()}
+    mine = {tensor: function.describe() for tensor, function in block.functions.items()}
+    functions = {
+        tensor: block.functions[tensor] if described == mine.get(tensor) else read_function(described)
+        for tensor, described in told["weights"].items()
+    }
     if functions.keys() != block.functions.keys():
         raise ModelFileError(
             f"block {name!r} has tensors {_names(functions)} in the file and {_names(block.functions)} in the model"
@@ -214,28 +218,33 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
     return functions, solver, tuple(Change.read(change) for change in told["history"])
 
 
-def _check_names(model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    expected = model.state_dict().keys()
-    missing, extra = expected - tensors.keys(), tensors.keys() - expected
+def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors that the model will have when its blocks have taken on their new functions."""
+    blocks = blocks_of(model)
+    sizes, own = {}, {}
+    for name, (functions, *_) in prepared.items():
+        prefix = f"{name}." if name else ""
+        for tensor, function in functions.items():
+            stored = blocks[name].stored(tensor)
+            sizes[id(stored)] = function.size
+            if isinstance(function, Evolved):
+                home = f"{prefix}{blocks[name].home_of(tensor)}"
+                own |= {f"{home}.{key}": shape for key, shape in own_shapes(function, stored.shape[1:]).items()}
+    inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in blocks)
+    kept = {key: value for key, value in model.state_dict(keep_vars=True).items() if not key.startswith(inside)}
+    shapes = {k: (sizes[id(v)], *v.shape[1:]) if id(v) in sizes else tuple(v.shape) for k, v in kept.items()}
+    return shapes | own
+
+
+def _check_tensors(expected: dict[str, tuple[int, ...]], tensors: dict[str, Tensor]) -> None:
+    missing, extra = expected.keys() - tensors.keys(), tensors.keys() - expected.keys()
     if missing or extra:
         raise ModelFileError(
             f"the tensors do not fit the model: missing {_names(missing)}; unexpected {_names(extra)}; {_SAME}"
         )
-
-
-def _check_shapes(model: nn.Module, prepared: dict[str, tuple], tensors: dict[str, Tensor]) -> None:
-    blocks = blocks_of(model)
-    sizes = {
-        id(blocks[block].stored(tensor)): function.size
-        for block, (functions, *_) in prepared.items()
-        for tensor, function in functions.items()
-    }
-    for name, mine in model.state_dict(keep_vars=True).items():
-        expected = (sizes[id(mine)], *mine.shape[1:]) if id(mine) in sizes else tuple(mine.shape)
-        if tuple(tensors[name].shape) != expected:
-            raise ModelFileError(
-                f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {expected}; {_SAME}"
-            )
+    for name, shape in expected.items():
+        if tuple(tensors[name].shape) != shape:
+            raise ModelFileError(f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {shape}; {_SAME}")
 
 
 def _names(names: Any) -> str:

@@ -34,7 +34,7 @@ class ModelSettings(Settings):
     """A registered model."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of that model; what the data decides (classes, image size) is filled in."""
-    gradient: Literal["backprop", "checkpoint", "adjoint"] = "backprop"
+    gradient: Literal["backprop", "checkpoint", "adjoint", "kkt"] = "backprop"
     """How gradients pass through the blocks."""
     segment: Count = 1
     """Steps per checkpoint, with gradient "checkpoint"."""
@@ -45,7 +45,8 @@ class Optimizer(Settings):
     """Learning rate at its highest."""
     weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     decay: Literal["all", "weights"] = "all"
-    """What decays: all parameters, or weights but not biases, norms and other parameters of rank below 2."""
+    """What decays: all parameters, or weights but not biases, norms, coefficients of evolutions and others of rank
+    below 2."""
 
 
 class SGD(Optimizer):
@@ -111,6 +112,10 @@ class TrainingSettings(Settings):
     label_smoothing: Share = 0.0
     clip: Annotated[float, Field(ge=1e-12, le=1e12)] | None = None
     """Largest norm of the gradient; a larger one is scaled down."""
+    penalty_initial: NotNegative = 0.0
+    """Factor on the squares of evolving weights at depth 0, added to the loss."""
+    penalty_evolution: NotNegative = 0.0
+    """Factor on the squares of the evolution's own parameters, added to the loss."""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of a moving average of the weights, which then is the trained model."""
     precision: Literal["float32", "bfloat16", "float64"] = "float32"

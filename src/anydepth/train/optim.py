@@ -19,9 +19,10 @@ def make_optimizer(model: nn.Module, settings: SGD | Adam | AdamW) -> Optimizer:
 
 def _groups(model: nn.Module, settings: SGD | Adam | AdamW) -> list[dict]:
     lifted = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.unit.parameters()}
+    evolving = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.evolutions.parameters()}
     decayed, spared = [], []
     for parameter in model.parameters():
-        rank = parameter.dim() - (id(parameter) in lifted)
+        rank = 0 if id(parameter) in evolving else parameter.dim() - (id(parameter) in lifted)
         (spared if settings.decay == "weights" and rank < 2 else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

@@ -25,6 +25,7 @@ from anydepth.train.going_back import go_back, go_to
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
 from anydepth.train.optim import make_optimizer, set_rate
+from anydepth.train.penalty import penalty
 from anydepth.train.prepare import Prepared, device_of, precision_of
 from anydepth.train.progress import Progress, Status, Watch
 from anydepth.train.ranks import ALONE, Ranks, seed_step
@@ -117,7 +118,9 @@ class Trainer:
         self._check_finite("loss", numbers[0], lr)
         sums = Tally(numbers[0], numbers[1], int(numbers[2]))
         self.optimizer.zero_grad()
-        (loss * self.ranks.weight(here.count, sums.count)).backward()
+        added = penalty(self.model, config.training.penalty_initial, config.training.penalty_evolution)
+        weighted = loss * self.ranks.weight(here.count, sums.count)
+        (weighted if added is None else weighted + added).backward()
         self._check_and_clip(lr)
         self.optimizer.step()
         if self.average is not None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.choose import block_weights
 from anydepth.nn.parts import MODELS, UNITS
 
 
@@ -20,6 +21,7 @@ class Flow(nn.Module):
         image: instead, (channels, height, width) of input images, whose end state is flattened for the classifier.
         classes: outputs of the classifier; None: the state at depth 1 is the output.
         unit, options: the vector field by its registered name, and its options.
+        weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
         The rest: of the block; adaptive schemes take rtol and atol instead of steps.
     """
 
@@ -37,6 +39,7 @@ class Flow(nn.Module):
         atol: float | None = None,
         scale: float = 1.0,
         image: Sequence[int] | None = None,
+        weights: dict[str, Any] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
@@ -49,14 +52,13 @@ class Flow(nn.Module):
         make_unit, chosen, width = UNITS[unit], options or {}, image[0] if image else features
         self.block = ContinuousBlock(
             lambda: make_unit(width, **chosen),
-            basis,
-            size,
             scheme=scheme,
             steps=steps,
             rtol=rtol,
             atol=atol,
             scale=scale,
             name="block",
+            **block_weights(basis, size, weights),
         )
         self.classifier = nn.Identity() if classes is None else nn.Linear(prod(image or [features]), classes)
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.choose import block_weights
 from anydepth.nn.layers import conv3x3, norm
 from anydepth.nn.parts import MODELS, UNITS
 from anydepth.nn.stitch import Stitch
@@ -24,6 +25,7 @@ class ImageNetwork(nn.Module):
         first_stitch: put a stitch of stride 1 before the first block.
         pool: window of the average pool.
         stitch_scale, stitch_skip_init: of the stitches.
+        weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
         The rest: of every block; `steps` by default as many as `size`.
     """
 
@@ -44,11 +46,12 @@ class ImageNetwork(nn.Module):
         stitch_skip_init: bool = False,
         normalise: bool = True,
         pool: int = 8,
+        weights: dict[str, Any] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         options = {"normalise": normalise, **(options or {})}
-        make_unit = UNITS[unit]
+        make_unit, chosen = UNITS[unit], block_weights(basis, size, weights)
         height, width = _pooled(channels, image, pool, classes)
         self.stem = nn.Sequential(conv3x3(image[0], channels[0]), norm(channels[0], normalise))
         self.stitches, self.blocks = nn.ModuleList(), nn.ModuleList()
@@ -58,7 +61,7 @@ class ImageNetwork(nn.Module):
             self.stitches.append(stitch if i or first_stitch else nn.Identity())
             factory = partial(make_unit, after, **options)
             self.blocks.append(
-                ContinuousBlock(factory, basis, size, scheme=scheme, steps=steps, scale=scale, name=f"blocks.{i}")
+                ContinuousBlock(factory, scheme=scheme, steps=steps, scale=scale, name=f"blocks.{i}", **chosen)
             )
         self.norm = norm(channels[-1], normalise)
         self.pool = nn.AvgPool2d(pool)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.choose import block_weights
 from anydepth.nn.parts import MODELS, UNITS
 
 _LONGEST_WAVE = 10_000.0
@@ -24,6 +25,7 @@ class Tagger(nn.Module):
         classes: number of tags.
         width: of the embedding and of the state.
         unit, options: the residual unit by its registered name, and its options; it is called with (x, mask).
+        weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
         The rest: of the block; `steps` by default as many as `size`.
     """
 
@@ -39,6 +41,7 @@ class Tagger(nn.Module):
         scheme: str = "euler",
         steps: int | None = None,
         scale: float = 1.0,
+        weights: dict[str, Any] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
@@ -51,7 +54,12 @@ class Tagger(nn.Module):
         self.embedding = nn.Embedding(words, width, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
         self.block = ContinuousBlock(
-            lambda: make_unit(width, **chosen), basis, size, scheme=scheme, steps=steps, scale=scale, name="block"
+            lambda: make_unit(width, **chosen),
+            scheme=scheme,
+            steps=steps,
+            scale=scale,
+            name="block",
+            **block_weights(basis, size, weights),
         )
         self.norm = nn.LayerNorm(width)
         self.classifier = nn.Linear(width, classes)

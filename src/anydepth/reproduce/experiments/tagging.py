@@ -168,7 +168,7 @@ def _projected_weight(model: torch.nn.Module) -> dict[str, Any]:
 
 def _entry_over_depth(block: ContinuousBlock, tensor: str, instants: list[Instant]) -> list[float]:
     reading = block.functions[tensor].reading(instants)
-    entries = torch.stack([row[0, 0] for row in reading.rows(block.stored(tensor).detach())]).tolist()
+    entries = torch.stack([row[0, 0] for row in reading.rows(*block.held(tensor))]).tolist()
     return [round(entries[place], 5) for place in reading.index]
 
 

@@ -17,6 +17,25 @@ _DOWN, _UP = 1, 2
 """Doublings below and above the present number of steps that a prediction is trusted for."""
 
 
+Compare = Callable[[Probe, Tensor, Tensor], float]
+"""How far outputs are from exact ones."""
+
+
+def of_outputs(probe: Probe, exact: Tensor, outputs: Tensor) -> float:
+    """Relatively, by their root mean square."""
+    return probe.distance(exact, outputs)
+
+
+def of_chances(probe: Probe, exact: Tensor, outputs: Tensor) -> float:
+    """The probability that moves to other classes, on average over the examples."""
+    return probe.share((outputs.softmax(-1) - exact.softmax(-1)).abs().sum(-1) / 2)
+
+
+def of_predictions(probe: Probe, exact: Tensor, outputs: Tensor) -> float:
+    """The share of predicted classes that change."""
+    return probe.share(outputs.argmax(-1) != exact.argmax(-1))
+
+
 @dataclass(frozen=True)
 class Error:
     """outputs(N) = exact + gap (steps / N)^p; where they are not finite, there is neither.
@@ -25,8 +44,7 @@ class Error:
     """
 
     probe: Probe
-    counts: bool
-    """Whether the error is a share of predictions; else it is that of the outputs, relatively."""
+    compare: Compare
     steps: int
     observed: float
     order: float
@@ -34,14 +52,12 @@ class Error:
     gap: Tensor | None = None
 
     def at(self, steps: int) -> float:
-        """The error with so many steps: the share of predictions that it changes, or that of the outputs."""
+        """The error with so many steps."""
         if self.exact is None or self.gap is None:
             return float("inf")
         order = self.observed if steps < self.steps else self.order
         outputs = self.exact + self.gap * (self.steps / steps) ** order
-        if not self.counts:
-            return self.probe.distance(self.exact, outputs)
-        return self.probe.share(outputs.argmax(-1) != self.exact.argmax(-1))
+        return self.compare(self.probe, self.exact, outputs)
 
     def needed(self, goal: float) -> int:
         """The fewest steps with an error of at most `goal`, from half to four times the present ones."""
@@ -49,7 +65,7 @@ class Error:
         return next((steps for steps in tried if self.at(steps) <= goal), tried[-1])
 
 
-def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, counts: bool) -> Error:
+def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compare: Compare) -> Error:
     """The error with `steps` steps, from half as many, as many, and a more accurate solver.
 
     (N / M)^p = |outputs(M) - exact| / |outputs(N) - exact| for M = N/2 is the observed order p; below half the
@@ -59,10 +75,10 @@ def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, counts
     solvers = stepping(steps)
     exact, here = probe.outputs({n: finer(solver) for n, solver in solvers.items()}), probe.outputs(solvers)
     if exact is None or here is None:
-        return Error(probe, counts, steps, order, order)
+        return Error(probe, compare, steps, order, order)
     fewer = ceil(steps / 2)
     coarse = probe.outputs(stepping(fewer)) if fewer < steps else None
     errors = [] if coarse is None else [probe.distance(exact, outputs) for outputs in (coarse, here)]
     seen = observed_order(errors, steps / fewer)
     observed = min(max(seen, order / 2), order) if isfinite(seen) else order
-    return Error(probe, counts, steps, observed, order, exact, here - exact)
+    return Error(probe, compare, steps, observed, order, exact, here - exact)

@@ -72,7 +72,7 @@ class Probe:
         return self.share(right)
 
     def share(self, chosen: Tensor) -> float:
-        """The share of examples that are chosen, over all ranks."""
+        """The share of examples that are chosen, over all ranks; or the mean of how much each of them is."""
         found, count = self.total([float(chosen.sum()), float(len(chosen))])
         return found / max(1.0, count)
 

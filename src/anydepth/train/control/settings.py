@@ -61,15 +61,19 @@ class SteadyControl(Settings):
     name: Literal["steady"] = "steady"
     every: Count = 50
     """Steps of the optimiser between checks at first; the time between them doubles while they pass."""
-    rough: Part = 0.65
-    """Relative error of the outputs that is allowed while the model learns, until `settle`."""
+    rough: Part = 0.3
+    """Error that is allowed while the model learns, until `settle`: the probability that moves to other classes; where
+    there are no classes, relative error of the outputs."""
     settle: Part = 0.92
     """Share of the training after which twice the limit is allowed; halfway from there to the end the limit itself."""
-    limit: Part = 0.05
+    limit: Part = 0.04
     """Share of predictions that a more accurate solver may change in the end, as in a verdict; where there are no
     classes, relative error of the outputs."""
     examples: Count = 512
     """Training examples that the checks look at, always the same."""
+    least_steps: Steps = 12
+    """Never take fewer with Euler's method, and with a method of order p the p-th root of it: what a model learns with
+    very large steps may be far from anything that small ones can do."""
     most_steps: Steps = 1000
     """Never take more."""
 

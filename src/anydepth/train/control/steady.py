@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from anydepth.train.control.controller import Clock, Decision, Solvers, known
-from anydepth.train.control.error import measure
+from anydepth.train.control.error import Compare, measure, of_chances, of_outputs, of_predictions
 from anydepth.train.control.finer import need_fixed
 from anydepth.train.control.first import first_step
 from anydepth.train.control.probe import Probe
@@ -50,7 +50,7 @@ class Steady:
         settings = self.settings
         step = first_step(probe, settings.rough)
         memory = Memory(due=settings.every, wait=settings.every)
-        solvers = self._stepping(probe.solvers, ceil(1 / step))
+        solvers = self._stepping(probe.solvers, max(self.floor(probe.solvers), ceil(1 / step)))
         return Decision("start", solvers, measured=known(step=step), memory=memory.model_dump())
 
     def recall(self, memory: dict[str, Any]) -> Memory:
@@ -62,15 +62,24 @@ class Steady:
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
         past, now, allowed = self.recall(memory), probe.solvers, self.allowed(clock)
         steps = max(solver.steps or 1 for solver in now.values())
-        counts = probe.has_classes and clock.step >= self._reviews(clock.total)[0]
-        error = measure(probe, lambda count: self._stepping(now, count), steps, counts)
-        here, needed = error.at(steps), error.needed(AIM * allowed)
+        error = measure(probe, lambda count: self._stepping(now, count), steps, self.compare(probe, clock))
+        here, needed = error.at(steps), max(self.floor(now), error.needed(AIM * allowed))
         passed = here <= ALARM * allowed
         after = self.choose(clock, past, steps, needed, passed)
         event = "keep" if after == steps else "shrink" if after > steps else "grow"
         measured = known(error=here, allowed=allowed, observed_order=error.observed)
         memory = self.after(clock, past, steps, after, passed).model_dump()
         return Decision(event, self._stepping(now, after), (passed,), measured, memory)
+
+    def compare(self, probe: Probe, clock: Clock) -> Compare:
+        """What is compared: while the model learns, the chances of the classes, which a few examples determine well."""
+        if not probe.has_classes:
+            return of_outputs
+        return of_chances if clock.step < self._reviews(clock.total)[0] else of_predictions
+
+    def floor(self, solvers: Solvers) -> int:
+        """The fewest steps that are ever taken."""
+        return ceil(self.settings.least_steps ** (1 / min(solver.scheme.order for solver in solvers.values())))
 
     def allowed(self, clock: Clock) -> float:
         """The error that is allowed now: of the outputs while the model learns, then of the predictions."""
