@@ -65,9 +65,7 @@ def test_frozen_says_what_the_model_says_at_every_batch(name, scheme):
         assert found.holds, found.reason
 
 
-WHOLE = [
-    (name, scheme, steps, suffix) for name in FACTS for scheme in FIXED for steps in (1, 3, 4) for suffix in FORMATS
-]
+WHOLE = list(product(FACTS, FIXED, (1, 3, 4), FORMATS))
 FEW = [("flow", "heun", 3, ".pt2"), ("flow", "rk4", 1, ".onnx")]
 
 
