@@ -28,7 +28,7 @@ lint: $(READY)
 check: lint test
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/anydepth bench --growth --out benchmarks/results.json
 	$(BIN)/python benchmarks/adjoint.py
 	$(BIN)/python benchmarks/resnet_law.py
 	$(BIN)/python benchmarks/compress.py

@@ -52,6 +52,7 @@ for _command in (
     "predict",
     "report",
     "reproduce",
+    "bench",
 ):
     import_module(f"anydepth.cli.{_command}_command").register(app)
 
