@@ -59,8 +59,8 @@ def bench(
 def _show(name: str, case: dict[str, Any]) -> None:
     grows = f"; time ~ {name.split()[-1]}^{case['exponent']:.2f}" if "exponent" in case else ""
     table = Table(title=escape(f"{name} (compared with {case['base']}){grows}"), title_justify="left")
-    for column in ("side", "ms", "(quartiles)", "ratio", "(quartiles)", "MB", "ratio"):
-        table.add_column(column, justify="left" if column == "side" else "right")
+    for column in ("side", "ms [quartiles]", "ratio [quartiles]", "MB (ratio)"):
+        table.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
     for side, row in case["sides"].items():
         table.add_row(escape(side), *_cells(row))
     console.print(table)
@@ -72,6 +72,6 @@ def _cells(row: dict[str, float]) -> list[str]:
     cells: list[str] = []
     for name, digits in (("milliseconds", 2), ("ratio", 3)):
         low, middle, high = (f"{row[key]:.{digits}f}" for key in (f"{name}_low", name, f"{name}_high"))
-        cells += [middle, f"{low} - {high}"]
-    memory = (row.get("megabytes"), row.get("memory_ratio"))
-    return cells + ["" if value is None else f"{value:.{n}f}" for value, n in zip(memory, (1, 3), strict=True)]
+        cells.append(escape(f"{middle} [{low}, {high}]"))
+    ratio = f" ({row['memory_ratio']:.3f})" if "memory_ratio" in row else ""
+    return [*cells, f"{row['megabytes']:.1f}{ratio}" if "megabytes" in row else ""]

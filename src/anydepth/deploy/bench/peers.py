@@ -42,9 +42,9 @@ def _torchdyn(library: Any, unit: nn.Module, x: Tensor, scheme: str, steps: int)
 PEERS = {
     "torchdiffeq": Peer("torchdiffeq", {"euler": "euler", "rk4_38": "rk4"}, _torchdiffeq),
     "torchode": Peer("torchode", {"euler": "Euler"}, _torchode),
-    "torchdyn": Peer("torchdyn.numerics", {"euler": "euler", "rk4_38": "rk4"}, _torchdyn),
+    "torchdyn": Peer("torchdyn.numerics", {"euler": "euler", "rk4": "rk4"}, _torchdyn),
 }
-"""torchode has no Runge-Kutta scheme of order 4 without step control."""
+"""torchdiffeq's rk4 is the 3/8 rule, torchdyn's the classic one; torchode has neither."""
 
 
 @cache

@@ -13,7 +13,7 @@ from anydepth.deploy.bench.cases import CASES
 from anydepth.deploy.bench.growth import GROWTH, exponent, growing
 from anydepth.deploy.bench.memory import peak_memory
 from anydepth.deploy.bench.peers import INSTALL, PEERS, missing
-from anydepth.deploy.bench.sides import Sides
+from anydepth.deploy.bench.sides import Sides, close
 from anydepth.deploy.bench.timing import fastest, interleaved, ratios
 from anydepth.errors import ConfigError
 
@@ -59,7 +59,7 @@ def measure(name: str, rounds: int, quick: bool = False, tell: Tell = lambda wha
         tell(name)
         seconds = interleaved(sides, rounds * (1 if axis else CASES[name].more_rounds), warm_up=1)
     finally:
-        _close(sides)
+        close(sides)
     if axis:
         found = ratios(seconds, next(iter(seconds)))
         return {"base": next(iter(found)), "sides": found, "exponent": exponent(axis, found), "failed": failed}
@@ -80,15 +80,8 @@ def _warmed(sides: Sides, tell: Tell) -> dict[str, str]:
             run()
         except Exception as error:
             failed[name] = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
-            _close({name: sides.pop(name)})
+            close({name: sides.pop(name)})
     return failed
-
-
-def _close(sides: Sides) -> None:
-    for run in sides.values():
-        close = getattr(run, "close", None)
-        if close is not None:
-            close()
 
 
 def _add_memory(case: str, found: dict[str, dict[str, Any]], base: str, tell: Tell) -> None:

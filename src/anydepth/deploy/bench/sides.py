@@ -79,3 +79,11 @@ def answers(block: ContinuousBlock, compiled: bool, *inputs: Tensor) -> Sides:
     if compiled:
         found["anydepth frozen, compiled"] = answer(torch.compile(frozen), *inputs)
     return found
+
+
+def close(sides: Sides) -> None:
+    """End the processes that sides have started."""
+    for run in sides.values():
+        end = getattr(run, "close", None)
+        if end is not None:
+            end()
