@@ -60,7 +60,7 @@ def _show(name: str, case: dict[str, Any]) -> None:
     grows = f"; time ~ {name.split()[-1]}^{case['exponent']:.2f}" if "exponent" in case else ""
     table = Table(title=escape(f"{name} (compared with {case['base']}){grows}"), title_justify="left")
     for column in ("side", "ms [quartiles]", "ratio [quartiles]", "MB (ratio)"):
-        table.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
+        table.add_column(escape(column), justify="left" if column == "side" else "right", no_wrap=True)
     for side, row in case["sides"].items():
         table.add_row(escape(side), *_cells(row))
     console.print(table)
