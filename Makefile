@@ -17,7 +17,7 @@ evidence: $(READY)
 
 # The long versions of the tests of crashes, hostile files and readers: hours.
 soak: $(READY)
-	ANYDEPTH_SOAK=1 $(BIN)/pytest -n 2 tests/test_crash.py tests/test_ranks.py tests/test_hostile.py tests/test_data_files.py tests/test_adaptive.py
+	ANYDEPTH_SOAK=1 $(BIN)/pytest -n 2 tests/test_crash.py tests/test_ranks.py tests/test_hostile.py tests/test_data_files.py tests/test_adaptive.py tests/test_export.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -28,7 +28,7 @@ lint: $(READY)
 check: lint test
 
 bench: $(READY)
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/anydepth bench --growth --out benchmarks/results.json
 	$(BIN)/python benchmarks/adjoint.py
 	$(BIN)/python benchmarks/resnet_law.py
 	$(BIN)/python benchmarks/compress.py

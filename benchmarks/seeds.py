@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-from timing import interleaved, ratios
 
+from anydepth.deploy.bench.timing import interleaved, ratios
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import Ensemble
 from anydepth.train.override import override

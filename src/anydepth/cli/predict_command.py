@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from anydepth.cli.output import Json, RunFolder, console, print_json
+from anydepth.cli.output import Json, console, print_json
 
 _SHOWN = 20
 
@@ -18,31 +18,35 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
-    run: RunFolder,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run, or a file that anydepth export wrote.")],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy), images or text; - reads text.")
+        list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy), images, text, or folders; - reads text.")
     ],
+    frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the run's model first.")] = False,
     json: Json = False,
 ) -> None:
     """What a trained model says about your files.
 
     Arrays hold raw values, as the dataset does (pixels 0 to 255, not normalised): shape (count, channels,
     height, width) for images, (count, features) for vectors. Text is cut into sentences and words; a treebank
-    (.conllu) has them already.
+    (.conllu) has them already. Of a folder, all files are taken that the model can read. An exported file needs the
+    .json beside it, and should come from someone you trust.
 
     \b
     Examples:
       anydepth predict runs/mnist seven.png
-      anydepth predict runs/mnist batch.npy --json
+      anydepth predict runs/mnist a.png b.png scans/
+      anydepth predict mnist.onnx batch.npy --json
       echo "Time flies like an arrow." | anydepth predict runs/gum -
     """
+    from anydepth.deploy.inputs import found_in
     from anydepth.deploy.predict import predict as predictions
-    from anydepth.train.runs import open_run
+    from anydepth.deploy.predictor import open_predictor
 
-    opened = open_run(run)
-    found = {str(file): predictions(opened, file) for file in files}
+    predictor = open_predictor(model, frozen)
+    found = predictions(predictor, found_in(files, predictor.facts))
     if json:
-        print_json({"run": str(run), "predictions": found})
+        print_json({"model": str(model), "predictions": found})
         return
     for file, entries in found.items():
         if "words" in entries[0]:

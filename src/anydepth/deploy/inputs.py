@@ -1,5 +1,6 @@
 """Files that people want predictions for, as inputs of a trained model."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
 
@@ -15,6 +16,22 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pg
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 _LARGEST = 2**31
 """Bytes of an array file that are read at most."""
+
+
+def found_in(paths: Sequence[Path], facts: Facts) -> list[Path]:
+    """The files named, and those that a named folder holds, in alphabetical order; each once."""
+    text = (".txt", ".conllu", ".conllu.gz")
+    suffixes = text if facts.kind == "sentences" else (".npy", *(IMAGE_SUFFIXES if facts.kind == "images" else ()))
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(p for p in path.iterdir() if p.is_file() and p.name.lower().endswith(suffixes))
+        if not inside:
+            raise DataError(f"folder {path} holds no file that can be read; expected {', '.join(suffixes)}")
+        found += inside
+    return list(dict.fromkeys(found))
 
 
 def read_inputs(path: Path, facts: Facts) -> Tensor:

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from anydepth.data.facts import Facts
 from anydepth.data.files import lines
 from anydepth.data.sentences import Sentences
 from anydepth.data.sources.treebank import read_conllu
 from anydepth.data.text import sentences_of
+from anydepth.deploy.predictor import Predictor
 from anydepth.errors import DataError, NumericalError
-from anydepth.train.evaluate import batches_of, evaluating, fitting
+from anydepth.train.evaluate import batches_of
 
 _BATCH = 64
 _LONGEST = 2000
@@ -49,19 +49,19 @@ def _standard_input() -> str:
         raise DataError(f"standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def tag(model: nn.Module, facts: Facts, sentences: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+def tag(predictor: Predictor, sentences: list[tuple[str, ...]]) -> list[dict[str, Any]]:
     """For every sentence its words, each with tag, probability, and whether it was seen in training."""
+    facts = predictor.facts
     known = frozenset(facts.words[2:])
     table = Sentences(tuple(sentences), tuple((facts.labels[0],) * len(words) for words in sentences))
     order = np.argsort(table.lengths, kind="stable")
     found: list[list[tuple[int, float]]] = []
-    with evaluating(model):
-        for batch in batches_of(table, facts, _BATCH):
-            outputs = model(*fitting(model, batch).inputs)
-            if not bool(torch.isfinite(outputs).all()):
-                raise NumericalError("the model's outputs are not finite; run it with a finer solver")
-            chances, tags = outputs.float().softmax(-1).max(-1)
-            found += [list(zip(t, p, strict=True)) for t, p in zip(tags.tolist(), chances.tolist(), strict=True)]
+    for batch in batches_of(table, facts, _BATCH):
+        outputs = predictor(batch.inputs)
+        if not bool(torch.isfinite(outputs).all()):
+            raise NumericalError("the model's outputs are not finite; run it with a finer solver")
+        chances, tags = outputs.float().softmax(-1).max(-1)
+        found += [list(zip(t, p, strict=True)) for t, p in zip(tags.tolist(), chances.tolist(), strict=True)]
     entries: list[dict[str, Any]] = [{}] * len(sentences)
     for place, chosen in zip(order.tolist(), found, strict=True):
         entries[place] = {

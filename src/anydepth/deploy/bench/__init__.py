@@ -1,0 +1,1 @@
+"""Side by side with other code that does the same: time, with its spread, and peak memory."""

@@ -1,0 +1,97 @@
+"""Measuring cases: what was found, as JSON values."""
+
+import os
+from collections.abc import Callable
+from datetime import date
+from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from anydepth.deploy.bench.cases import CASES
+from anydepth.deploy.bench.growth import GROWTH, exponent, growing
+from anydepth.deploy.bench.memory import peak_memory
+from anydepth.deploy.bench.peers import INSTALL, PEERS, missing
+from anydepth.deploy.bench.sides import Sides, close
+from anydepth.deploy.bench.timing import fastest, interleaved, ratios
+from anydepth.errors import ConfigError
+
+Tell = Callable[[str], None]
+
+
+def chosen(only: str | None, growth: bool) -> list[str]:
+    """The names that fit a pattern, or hold it; `growth` adds the three of growing."""
+    names = [*CASES, *(f"growth {axis}" for axis in GROWTH if growth or (only or "").startswith("growth"))]
+    found = [name for name in names if only is None or only in name or fnmatchcase(name, only)]
+    if not found:
+        raise ConfigError(f"no case fits {only!r}; expected a part of one of: {'; '.join(names)}")
+    return found
+
+
+def absent() -> dict[str, str]:
+    """Peers that are not compared, with the reason."""
+    found = {name: missing(peer.module) for name, peer in PEERS.items()}
+    found["diffrax"] = None if find_spec("diffrax") else f"not installed: {INSTALL}"
+    return {name: reason for name, reason in found.items() if reason is not None}
+
+
+def about() -> dict[str, Any]:
+    return {
+        "date": str(date.today()),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+    }
+
+
+def measure(name: str, rounds: int, quick: bool = False, tell: Tell = lambda what: None) -> dict[str, Any]:
+    """One case: every side's time, its ratio to the base, and where it is asked for its peak memory.
+
+    A side that cannot run is left out, with the reason. `quick` leaves out compiled sides and memory.
+    """
+    torch.manual_seed(0)
+    torch.compiler.reset()
+    axis = name.removeprefix("growth ") if name not in CASES else None
+    sides = growing(axis) if axis else CASES[name].make(not quick)
+    try:
+        failed = _warmed(sides, tell)
+        tell(name)
+        seconds = interleaved(sides, rounds * (1 if axis else CASES[name].more_rounds), warm_up=1)
+    finally:
+        close(sides)
+    if axis:
+        found = ratios(seconds, next(iter(seconds)))
+        return {"base": next(iter(found)), "sides": found, "exponent": exponent(axis, found), "failed": failed}
+    case = CASES[name]
+    base = fastest(seconds, case.base if any(n.startswith(case.base) for n in seconds) else "")
+    found: dict[str, dict[str, Any]] = dict(ratios(seconds, base))
+    if case.has_memory and not quick:
+        _add_memory(name, found, base, tell)
+    return {"base": base, "sides": found, "failed": failed}
+
+
+def _warmed(sides: Sides, tell: Tell) -> dict[str, str]:
+    """Run every side once, which compiles what is to be compiled; those that fail are taken out."""
+    failed: dict[str, str] = {}
+    for name, run in list(sides.items()):
+        tell(f"warming up {name}")
+        try:
+            run()
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {' '.join(str(error).split()):.200}"
+            close({name: sides.pop(name)})
+    return failed
+
+
+def _add_memory(case: str, found: dict[str, dict[str, Any]], base: str, tell: Tell) -> None:
+    """Of the sides that are not compiled, relative to the base as it is without the compiler."""
+    peaks: dict[str, float] = {}
+    for name in (n for n in found if not n.endswith("compiled")):
+        tell(f"memory of {name}")
+        peak = peak_memory(case, name)
+        if peak is not None:
+            peaks[name] = peak
+    whole = peaks.get(base.removesuffix(", compiled"))
+    for name, peak in peaks.items():
+        found[name] |= {"megabytes": round(peak, 1)} | ({"memory_ratio": round(peak / whole, 3)} if whole else {})

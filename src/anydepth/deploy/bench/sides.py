@@ -1,0 +1,89 @@
+"""What a side does in one round: a training step, or an answer."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+
+from anydepth.deploy.bench.timing import Run
+from anydepth.deploy.freeze import freeze
+from anydepth.nn.block import ContinuousBlock
+
+Sides = dict[str, Run]
+
+
+def training_step(model: Callable[..., Tensor], parameters: Iterable[nn.Parameter], *inputs: Tensor) -> Run:
+    """Forward, backward and an SGD step."""
+    optimizer = torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(*inputs).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def answer(model: Callable[..., Tensor], *inputs: Tensor) -> Run:
+    """Forward, without gradients."""
+
+    def run() -> Tensor:
+        with torch.inference_mode():
+            return model(*inputs)
+
+    return run
+
+
+class Stack(nn.Module):
+    """A hand-written residual network: x + unit(x, ...), unit after unit."""
+
+    def __init__(self, make_unit: Callable[[], nn.Module], depth: int):
+        super().__init__()
+        self.units = nn.ModuleList(make_unit() for _ in range(depth))
+
+    def forward(self, x: Tensor, *args: Tensor) -> Tensor:
+        for unit in self.units:
+            x = x + unit(x, *args)
+        return x
+
+
+class Loop(nn.Module):
+    """Euler steps of one unit, written by hand."""
+
+    def __init__(self, unit: nn.Module, steps: int):
+        super().__init__()
+        self.unit, self.steps = unit, steps
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(self.steps):
+            x = x + self.unit(x) / self.steps
+        return x
+
+
+class Masked(nn.Module):
+    """A block that takes a mask, so named that it can be frozen."""
+
+    def __init__(self, block: ContinuousBlock):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return self.block(x, mask)
+
+
+def answers(block: ContinuousBlock, compiled: bool, *inputs: Tensor) -> Sides:
+    """Ours as it is, frozen, and frozen and compiled."""
+    model = (Masked(block) if len(inputs) > 1 else block).eval()
+    frozen = freeze(model)
+    found = {"anydepth": answer(model, *inputs), "anydepth frozen": answer(frozen, *inputs)}
+    if compiled:
+        found["anydepth frozen, compiled"] = answer(torch.compile(frozen), *inputs)
+    return found
+
+
+def close(sides: Sides) -> None:
+    """End the processes that sides have started."""
+    for run in sides.values():
+        end = getattr(run, "close", None)
+        if end is not None:
+            end()

@@ -1,0 +1,82 @@
+"""The JSON file beside an exported model: all that is needed to run it without the run it came from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from anydepth import artifact
+from anydepth.data.facts import Facts
+from anydepth.deploy.export.parity import Parity
+from anydepth.deploy.export.ports import Port
+from anydepth.errors import ModelFileError
+
+FORMAT, VERSION = "anydepth-export", 1
+
+
+class Sheet(BaseModel):
+    """The contents of FILE.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: str = FORMAT
+    version: int = VERSION
+    kind: str
+    """torch.export or ONNX."""
+    opset: int | None
+    """Of ONNX."""
+    sha256: str
+    """Of the exported file."""
+    model_sha256: str
+    """Of the model.json of the run, which holds the hash of its tensors."""
+    solver: tuple[str, ...]
+    """Of every block: what was frozen."""
+    inputs: tuple[Port, ...]
+    output: Port
+    preparation: str
+    """What the inputs need, in words; the numbers are in `facts`: mean, std, words, labels."""
+    facts: Facts
+    versions: dict[str, str]
+    parity: Parity | None
+    """None: not compared."""
+
+
+def sheet_of(path: Path) -> Path:
+    """Where the sheet of an exported file is."""
+    return path.with_name(f"{path.name}.json")
+
+
+def write_export(path: Path, content: bytes, sheet: Sheet) -> None:
+    """The file, then the sheet that vouches for it."""
+    artifact.write_bytes(path, content)
+    artifact.write_json(sheet_of(path), artifact.sealed(sheet.model_dump(mode="json")))
+
+
+def read_export(path: Path) -> tuple[bytes, Sheet]:
+    """An exported file and its sheet; files that are damaged, or that failed their parity check, are refused."""
+    beside = sheet_of(path)
+    for needed in (path, beside):
+        if not needed.exists():
+            raise ModelFileError(f"no file {needed}; anydepth export writes a model and, beside it, a .json: keep both")
+    sheet = _read(beside)
+    content = artifact.read_bytes(path)
+    if artifact.digest(content) != sheet.sha256:
+        raise ModelFileError(f"{path} is not the file that {beside.name} describes; it is damaged, export it again")
+    if sheet.parity is not None and not sheet.parity.holds:
+        raise ModelFileError(f"{path} failed its parity check when it was exported ({sheet.parity.reason})")
+    return content, sheet
+
+
+def _read(path: Path) -> Sheet:
+    values: dict[str, Any] = artifact.read_json(path)
+    if (values.get("format"), values.get("version")) != (FORMAT, VERSION):
+        found = f"{values.get('format')!r:.40}, version {values.get('version')!r:.40}"
+        raise ModelFileError(f"{path} is of format {found}; expected {FORMAT!r}, version {VERSION}")
+    artifact.check_seal(values, path)
+    try:
+        return Sheet.model_validate_json(json.dumps({k: v for k, v in values.items() if k != "seal"}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ModelFileError(f"{path} is damaged: {where}: {first['msg']}; export the model again") from None
