@@ -1,5 +1,6 @@
 """Weights that evolve: closed forms, special cases, gradients, projection, files."""
 
+import json
 from copy import deepcopy
 from fractions import Fraction
 from math import exp
@@ -25,6 +26,7 @@ from anydepth.recipes.anodev2 import LAYOUTS, VARIANTS, config
 from anydepth.train.config import read_config
 from anydepth.train.loop import train
 from anydepth.train.penalty import penalty
+from command import assert_refused, run_command
 from small_runs import tiny
 
 F64 = torch.float64
@@ -532,9 +534,9 @@ def test_evolving_models_train_under_control_resume_and_load(tmp_path):
 
 def test_the_regulariser_is_that_of_the_initial_weights_and_the_coefficients():
     block = block_with(Evolved("rda"))
-    initial = float(block.stored("0.weight").square().sum())
-    own = sum(float(p.square().sum()) for p in block.evolutions.parameters())
-    assert float(penalty(block, 0.5, 2.0)) == pytest.approx(0.5 * initial + 2 * own)
+    initial = block.stored("0.weight").square().sum().item()
+    own = sum(p.square().sum().item() for p in block.evolutions.parameters())
+    assert penalty(block, 0.5, 2.0).item() == pytest.approx(0.5 * initial + 2 * own)
     assert penalty(block, 0, 0) is None
     assert penalty(ad.ContinuousBlock(conv()), 1.0, 1.0) is None
 
@@ -550,3 +552,20 @@ def test_descriptions_name_every_choice():
             conv(), weights={"*weight": text["model"]["options"]["weights"]["*"], "*": ("constant", 1)}
         )
     assert all(issubclass(EVOLUTIONS[name], Evolution) for name in EVOLUTIONS)
+
+
+def test_the_command_compares_gradients(tmp_path, capsys):
+    options = f'model.options={{"channels": [4], "pool": 4, "scheme": "euler", "steps": 2, "weights": {RDA}}}'
+    folder = train(tiny("training.epochs=1", options), tmp_path / "run").folder
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    done = run_command(capsys, "gradients", folder, "--batch", 8, "--finer", "1,4", "--json")
+    assert done.code == 0
+    rows = {(row["mode"], row["steps"]): row for row in json.loads(done.out)["rows"]}
+    assert rows["checkpoint", "euler x 2"]["error"] < 1e-14
+    assert rows["kkt", "euler x 8"]["error"] < rows["kkt", "euler x 2"]["error"]
+    assert rows["adjoint", "euler x 2"]["evolution_error"] > 0
+    assert rows["checkpoint", "euler x 8"]["kept_bytes"] < rows["backprop", "euler x 8"]["kept_bytes"]
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert "against autograd" in run_command(capsys, "gradients", folder, "--batch", 8, "--finer", 1).err
+    assert_refused(run_command(capsys, "gradients", folder, "--modes", "magic"), 2, "magic")
+    assert_refused(run_command(capsys, "gradients", folder, "--finer", "x"), 2, "--finer")

@@ -48,6 +48,7 @@ for _command in (
     "evaluate",
     "compress",
     "check",
+    "gradients",
     "export",
     "predict",
     "report",
