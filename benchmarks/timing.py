@@ -5,23 +5,12 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from anydepth.measure.cost import interleaved
 
-def interleaved(runs: dict[str, Callable[[], object]], rounds: int, warm_up: int = 2) -> dict[str, list[float]]:
-    """Seconds of every run, the sides taking turns."""
-    for _ in range(warm_up):
-        for run in runs.values():
-            run()
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - began)
-    return seconds
+__all__ = ["added_at_peak", "interleaved", "peak_memory", "ratios"]
 
 
 def ratios(seconds: dict[str, list[float]], base: str) -> dict[str, dict[str, float]]:

@@ -40,7 +40,19 @@ def _options(
     """Options of every command; --debug is read by `main`."""
 
 
-for _command in ("demo", "list", "data", "train", "evaluate", "compress", "check", "predict", "report", "reproduce"):
+for _command in (
+    "demo",
+    "list",
+    "data",
+    "train",
+    "evaluate",
+    "compress",
+    "sweep",
+    "check",
+    "predict",
+    "report",
+    "reproduce",
+):
     import_module(f"anydepth.cli.{_command}_command").register(app)
 
 
