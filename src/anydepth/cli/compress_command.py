@@ -117,7 +117,7 @@ def _picked(fitted: "Fitted", budget: dict[str, float]) -> dict[str, Any]:
         "remeasured_latency_ms": fitted.picked.latency_ms,
         "batch": table.settings["batch"],
         "used_data": table.split is not None,
-        "note": table.note,
+        "note": "; ".join(filter(None, (table.note, fitted.unread))),
     }
 
 

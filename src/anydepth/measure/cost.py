@@ -54,7 +54,7 @@ def weight_bytes(model: nn.Module) -> int:
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Follows the storage of every result from its making to its end."""
+    """Follows the storage of every result from its making to its end; operations made of others are seen in parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,8 +62,13 @@ class _LiveBytes(TorchDispatchMode):
         self._known: set[int] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        with self:
+            out = func.decompose(*args, **kwargs)
+        if out is not NotImplemented:
+            return out
         given = {_key(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
-        out = func(*args, **(kwargs or {}))
+        out = func(*args, **kwargs)
         for leaf in tree_leaves(out):
             if isinstance(leaf, Tensor) and _key(leaf) not in given:
                 self._follow(leaf)

@@ -92,7 +92,7 @@ def find(run: Run, root: Path | None, split: str, examples: int | None, report: 
     found = Findings(run, split, logged(run))
     if not run.is_finished:
         return replace(found, unmeasured="this run holds no trained model yet")
-    found = replace(found, **_swept(run, split))
+    found = replace(found, **swept_in(run, split))
     network = run.model().to("cuda" if torch.cuda.is_available() and run.config.device != "cpu" else "cpu")
     try:
         tables = _tables(run, root, split)
@@ -111,7 +111,7 @@ def _tables(run: Run, root: Path | None, split: str) -> dict[str, Table]:
     return {part: dataset.part(part) for part in get_args(Part) if part in ("train", "validation", split)}
 
 
-def _swept(run: Run, split: str) -> dict[str, Any]:
+def swept_in(run: Run, split: str) -> dict[str, Any]:
     """The finished sweep on this part of the data, else on the part that chooses."""
     try:
         return {"sweep": sweep_of(run, split) or sweep_of(run)}

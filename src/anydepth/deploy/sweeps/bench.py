@@ -17,7 +17,7 @@ from anydepth.measure.cost import flops, interleaved, peak_bytes, synchronised, 
 from anydepth.measure.distance import relative_distance
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
-from anydepth.train.evaluate import evaluating, fitting, nfe_of
+from anydepth.train.evaluate import evaluating, fitting
 from anydepth.verdict.compare import Reader, is_finite
 
 
@@ -107,13 +107,15 @@ class Bench:
         return None if same is None else same.percent
 
     def solver_error(self, model: nn.Module) -> float | None:
-        """Relative distance of outputs on the timed inputs from those of the same weights with the source's solver."""
+        """Relative distance of outputs on the timed inputs from those with the source's solver, which it then has."""
         own = {name: block.solver.describe() for name, block in blocks_of(self.model).items()}
-        coarse = self._once(model)
-        for name, settings in own.items():
-            set_solver(model, **settings, where=name)
-        fine = self._once(model)
-        found = relative_distance([fine], [coarse])
+        try:
+            coarse = self._once(model)
+            for name, settings in own.items():
+                set_solver(model, **settings, where=name)
+            found = relative_distance([self._once(model)], [coarse])
+        except NumericalError:
+            return None
         return found if isfinite(found) else None
 
     def cost(self, model: nn.Module) -> Cost:
@@ -135,12 +137,6 @@ class Bench:
             median(mine / its for mine, its in pairs),
             is_frozen,
         )
-
-    def nfe(self, model: nn.Module) -> int:
-        """Evaluations of all units in a pass over the timed inputs."""
-        with self._passes(model):
-            model(*self.inputs)
-        return nfe_of(model)
 
     def _once(self, model: nn.Module) -> Tensor:
         with self._passes(model):

@@ -1,7 +1,7 @@
 """The form of a run's model that fits a budget, measured once more before it is taken."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import nn
@@ -12,12 +12,16 @@ from anydepth.deploy.sweeps.inputs import given_by_run
 from anydepth.deploy.sweeps.store import sweep_of
 from anydepth.deploy.sweeps.sweep import sweep, threads_set_to
 from anydepth.deploy.sweeps.table import Row, Sweep
-from anydepth.errors import BudgetError, DataError
+from anydepth.errors import BudgetError, DataError, ModelFileError
 from anydepth.train.evaluate import Report
 from anydepth.train.runs import Run
 
 MARGIN = 0.1
 """Share of a latency that is kept free at first, since clocks are noisy."""
+
+
+ROUNDS = 21
+"""Of the measurement before a form is taken."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,8 @@ class Fitted:
     model: nn.Module
     picked: Picked
     sweep: Sweep
+    unread: str = ""
+    """Why data could not be used."""
 
 
 def pick(table: Sweep, budget: Budget, timed: Callable[[Row], float]) -> Picked:
@@ -77,13 +83,21 @@ def fit_to(
     """
     split = "validation" if use_data else None
     try:
-        table = sweep_of(run, split, folder) or sweep(run, split=split, data=data, out=folder, report=report)
-        given = given_by_run(run, data, split, None, table.settings["batch"], table.settings["rounds"])
-    except DataError:
+        table = _kept(run, split, folder) or sweep(run, split=split, data=data, out=folder, report=report)
+        given = given_by_run(run, data, split, None, table.settings["batch"], ROUNDS)
+    except DataError as error:
         if not use_data:
             raise
-        return fit_to(run, budget, data, False, folder, report)
+        return replace(fit_to(run, budget, data, False, folder, report), unread=str(error))
     bench = given.bench
     with threads_set_to(table.settings["threads"]):
         picked = pick(table, budget, lambda row: bench.cost(made(bench.model, row.candidate)).latency_ms)
     return Fitted(made(bench.model, picked.row.candidate), picked, table)
+
+
+def _kept(run: Run, split: str | None, folder: Path | None) -> Sweep | None:
+    """The finished sweep that is there; one that is damaged is left to be measured anew."""
+    try:
+        return sweep_of(run, split, folder)
+    except ModelFileError:
+        return None

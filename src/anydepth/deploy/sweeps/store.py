@@ -1,18 +1,22 @@
 """Sweeps on disk: one sealed file that is whole after every form, so that a killed sweep goes on."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from anydepth import artifact
 from anydepth.deploy.sweeps.candidates import Axes
+from anydepth.deploy.sweeps.metrics import CLOSE
 from anydepth.deploy.sweeps.table import Row, Sweep
 from anydepth.errors import ConfigError, ModelFileError
 from anydepth.train.runs import Run
 
 FORMAT, VERSION = "anydepth-sweep", 1
 _AGAIN = "sweep again with --fresh"
+_SWEEP, _PARTS = TypeAdapter(Sweep), tuple(part.name for part in fields(Sweep))
 
 
 def file_name(split: str | None) -> str:
@@ -36,10 +40,11 @@ def known_rows(path: Path, model: str, settings: Mapping[str, Any], fresh: bool)
     if fresh or not path.exists():
         return {}, ""
     try:
-        sweep, _ = _sweep(path, _described(path, None))
+        values = _described(path, None)
+        sweep, _ = _sweep(path, values)
     except ModelFileError as error:
         return {}, f"measured anew, for {error}"
-    if _described(path, None)["model"] != model:
+    if values.get("model") != model:
         raise ConfigError(f"{path} is the sweep of another model; name another folder with --out, or {_AGAIN}")
     for name, value in settings.items():
         if sweep.settings.get(name) != value:
@@ -67,9 +72,14 @@ def _described(path: Path, model: str | None) -> dict[str, Any]:
 
 
 def _sweep(path: Path, values: dict[str, Any]) -> tuple[Sweep, bool]:
+    """From JSON values, all of which are checked."""
     try:
-        rows = tuple(Row.read(row) for row in values["rows"])
-        parts = {name: values[name] for name in ("metric", "split", "settings", "refused", "note")}
-        return Sweep(rows, **parts), bool(values["is_complete"])
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{path} lacks {error}; {_AGAIN}") from None
+        sweep = _SWEEP.validate_python({name: values[name] for name in _PARTS})
+        counts = [sweep.settings[name] for name in ("examples", "batch", "threads", "rounds")]
+    except (KeyError, ValidationError) as error:
+        cause = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"{error} is missing"
+        raise ModelFileError(f"{path} is damaged: {cause}; {_AGAIN}") from None
+    sources = sum(row.is_source for row in sweep.rows)
+    if sweep.metric not in CLOSE or sources != 1 or not all(isinstance(count, int) for count in counts):
+        raise ModelFileError(f"{path} is damaged: it has {sources} sources, metric {sweep.metric!r:.40}; {_AGAIN}")
+    return sweep, bool(values.get("is_complete"))

@@ -17,7 +17,7 @@ from anydepth.deploy.sweeps.form import Candidate
 from anydepth.deploy.sweeps.inputs import Given, given_by_hand, given_by_run
 from anydepth.deploy.sweeps.store import file_name, known_rows, write_sweep
 from anydepth.deploy.sweeps.table import Row, Sweep
-from anydepth.errors import ConfigError
+from anydepth.errors import ConfigError, NumericalError
 from anydepth.surgery.change import history
 from anydepth.surgery.summary import summary
 from anydepth.train.evaluate import Report
@@ -146,7 +146,7 @@ def _swept(
             report(str(candidate), place / len(plans))
         try:
             rows[str(candidate)] = measured(bench, candidate, rows.get(str(source)))
-        except ConfigError as error:
+        except (ConfigError, NumericalError) as error:
             if candidate == source:
                 raise
             refused[str(candidate)] = str(error)
@@ -162,7 +162,7 @@ def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
     model = bench.model if source is None else made(bench.model, candidate)
     outputs = bench.source_outputs if source is None else bench.outputs(model)
     moved = max((c[-1].largest_error for c in history(model).values() if c), default=0.0) if source else 0.0
-    cost, nfe, parameters = bench.cost(model), bench.nfe(model), summary(model).parameters
+    cost, made_of = bench.cost(model), summary(model)
     value = None if outputs is None else bench.value(outputs)
     solver_error = None
     if bench.examples is None:
@@ -174,8 +174,8 @@ def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
         steps=candidate.steps,
         scheme=candidate.scheme,
         is_source=source is None,
-        parameters=parameters,
-        nfe=nfe,
+        parameters=made_of.parameters,
+        nfe=made_of.nfe,
         flops=cost.flops,
         memory_bytes=cost.memory_bytes,
         latency_ms=cost.latency_ms if source is None else cost.ratio * source.latency_ms,

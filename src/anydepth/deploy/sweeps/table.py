@@ -1,7 +1,7 @@
 """What a sweep found: rows, the front that none of them dominates, the best within a budget. Numbers, no torch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import Any
 
@@ -56,10 +56,6 @@ class Row:
     def describe(self) -> dict[str, Any]:
         """JSON values."""
         return {"name": self.name, **asdict(self)}
-
-    @classmethod
-    def read(cls, described: dict[str, Any]) -> "Row":
-        return cls(**{part.name: described[part.name] for part in fields(cls)})
 
 
 @dataclass(frozen=True)
