@@ -523,6 +523,9 @@ def test_budgets_that_cannot_be_met_exit_1_and_write_nothing(trained, swept, cap
     assert_refused(run_command(capsys, "compress", trained, "--size", "1", "--max-params", "9", *words), 2, "not both")
     assert_refused(run_command(capsys, "compress", trained, "--max-params", "-1", *words), 2, "max_params")
     assert not (tmp_path / "s").exists()
+    (tmp_path / "file").write_text("")
+    inside = ("--sweep", swept, "--out", tmp_path / "file" / "inside")
+    assert_refused(run_command(capsys, "compress", trained, "--max-drop", "100", *inside), 6, "cannot make folder")
 
 
 def test_compress_without_data_says_so(trained, capsys, tmp_path, monkeypatch):

@@ -20,6 +20,9 @@ from anydepth.surgery.resize import set_solver
 from anydepth.train.evaluate import evaluating, fitting
 from anydepth.verdict.compare import Reader, is_finite
 
+SOURCE_ROUNDS = 3
+"""How many times longer the source is timed alone, since every latency is told in its terms."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -85,7 +88,7 @@ class Bench:
         given = [Batch(self.inputs, torch.empty(0))] if self.examples is None else self.examples
         try:
             with self._passes(model):
-                found = [model(*fitting(model, example).inputs).float().cpu() for example in given]
+                found = [model(*fitting(model, example).inputs).cpu() for example in given]
         except NumericalError:
             return None
         return found if is_finite(found) else None
@@ -126,7 +129,7 @@ class Bench:
         with self._passes(*runs.values()):
             device = self.inputs[0].device
             calls = {name: synchronised(_call(net, self.inputs), device) for name, net in runs.items()}
-            seconds = interleaved(calls, self.rounds)
+            seconds = interleaved(calls, self.rounds if len(runs) > 1 else SOURCE_ROUNDS * self.rounds)
             operations, peak = flops(calls["form"]), peak_bytes(calls["form"])
         size = sum(part.numel() * part.element_size() for part in self.inputs)
         pairs = zip(seconds["form"], seconds.get("source", seconds["form"]), strict=True)
@@ -140,7 +143,7 @@ class Bench:
 
     def _once(self, model: nn.Module) -> Tensor:
         with self._passes(model):
-            return model(*self.inputs).float().cpu()
+            return model(*self.inputs).cpu()
 
     @contextmanager
     def _passes(self, *models: nn.Module) -> Iterator[None]:

@@ -27,7 +27,7 @@ def file_name(split: str | None) -> str:
 def write_sweep(path: Path, sweep: Sweep, model: str, axes: Axes, is_complete: bool) -> None:
     """`model` is the hash of what was swept."""
     header = {"format": FORMAT, "version": VERSION, "model": model, "axes": asdict(axes), "is_complete": is_complete}
-    artifact.write_json(path, artifact.sealed(header | sweep.describe()))
+    artifact.write_json(path, artifact.sealed(header | (sweep.describe() if is_complete else sweep.describe_rows())))
 
 
 def read_sweep(path: Path, model: str | None = None) -> tuple[Sweep, bool]:

@@ -24,7 +24,7 @@ from anydepth.train.evaluate import Report
 from anydepth.train.lock import locked
 from anydepth.train.runs import Run, open_run
 
-MOST = 4096
+MOST = 1024
 """Forms of one sweep."""
 
 Keep = Callable[[Sweep, bool], None]
@@ -108,6 +108,7 @@ def _held(folder: Path) -> Iterator[None]:
     """The folder, made if need be and held against other processes."""
     artifact.make_folder(folder)
     with locked(folder):
+        artifact.remove_temporaries(folder)
         yield
 
 

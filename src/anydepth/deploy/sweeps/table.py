@@ -149,6 +149,10 @@ class Sweep:
     def describe(self) -> dict[str, Any]:
         """JSON values."""
         fronts = {"all": self.front} | {cost: self.front_by(cost) for cost in COSTS}
+        return self.describe_rows() | {"front": {name: [row.name for row in rows] for name, rows in fronts.items()}}
+
+    def describe_rows(self) -> dict[str, Any]:
+        """The same without the fronts, which a sweep that is not complete does not have."""
         return {
             "metric": self.metric,
             "split": self.split,
@@ -156,7 +160,6 @@ class Sweep:
             "note": self.note,
             "source": self.source.describe(),
             "rows": [row.describe() for row in self.rows],
-            "front": {name: [row.name for row in rows] for name, rows in fronts.items()},
             "refused": self.refused,
         }
 
