@@ -134,7 +134,7 @@ def _swept(
     if len(plans) > MOST:
         raise ConfigError(f"a sweep of {len(plans):,} forms is more than {MOST:,}; name fewer sizes, steps or schemes")
     rows, refused = dict(known), {}
-    note = "; ".join(filter(None, (given.note, why)))
+    note = "; ".join(filter(None, (given.note, why, _busy())))
 
     def found() -> Sweep:
         order = sorted(rows.values(), key=lambda row: not row.is_source)
@@ -156,6 +156,15 @@ def _swept(
     if keep is not None:
         keep(found(), True)
     return found()
+
+
+def _busy() -> str:
+    """A word of warning where other processes want the cores that are timed on."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    free = (os.cpu_count() or 1) - torch.get_num_threads()
+    if load <= free + 1:
+        return ""
+    return "the machine was busy, so that latencies are rough; sweep again with --fresh when it rests"
 
 
 def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
