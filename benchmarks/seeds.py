@@ -11,7 +11,8 @@ from pathlib import Path
 
 import torch
 
-from anydepth.deploy.bench.timing import interleaved, ratios
+from anydepth.deploy.bench.timing import ratios
+from anydepth.measure.cost import interleaved
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import Ensemble
 from anydepth.train.override import override

@@ -11,7 +11,8 @@ from anydepth.deploy.bench.cases import CASES
 from anydepth.deploy.bench.growth import GROWTH, exponent, growing
 from anydepth.deploy.bench.peers import solvers
 from anydepth.deploy.bench.sides import Loop, answers, close
-from anydepth.deploy.bench.timing import fastest, interleaved, ratios
+from anydepth.deploy.bench.timing import fastest, ratios
+from anydepth.measure.cost import interleaved
 from command import assert_refused, run_command
 
 

@@ -7,6 +7,9 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from anydepth.deploy.freeze import freeze
+    from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.sweeps.sweep import sweep
+    from anydepth.deploy.sweeps.table import Sweep
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
@@ -34,6 +37,7 @@ _WHERE = {
     "SCHEMES": "depth.schemes",
     "SolverError": "nn.adaptive",
     "Stitch": "nn.stitch",
+    "Sweep": "deploy.sweeps.table",
     "UNITS": "nn.parts",
     "WeightFunction": "nn.functions",
     "blocks_of": "surgery.blocks",
@@ -46,11 +50,13 @@ _WHERE = {
     "make_basis": "depth.bases",
     "models": "nn",
     "odeint": "nn.odeint",
+    "recalibrate": "deploy.recalibrate",
     "refine": "surgery.resize",
     "save": "surgery.store",
     "set_gradient": "surgery.resize",
     "set_solver": "surgery.resize",
     "summary": "surgery.summary",
+    "sweep": "deploy.sweeps.sweep",
     "units": "nn",
     "Verdict": "verdict.check",
     "check": "verdict.check",
@@ -67,6 +73,7 @@ __all__ = [
     "SCHEMES",
     "SolverError",
     "Stitch",
+    "Sweep",
     "UNITS",
     "Verdict",
     "WeightFunction",
@@ -81,11 +88,13 @@ __all__ = [
     "make_basis",
     "models",
     "odeint",
+    "recalibrate",
     "refine",
     "save",
     "set_gradient",
     "set_solver",
     "summary",
+    "sweep",
     "units",
 ]
 

@@ -57,6 +57,12 @@ class FolderInUseError(AnydepthError):
     exit_code = 7
 
 
+class BudgetError(AnydepthError):
+    """A budget that no form of a model meets."""
+
+    exit_code = 1
+
+
 class StoppedError(AnydepthError):
     """A training that a signal ended after it had saved."""
 

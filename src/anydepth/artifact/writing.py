@@ -14,7 +14,7 @@ from anydepth.errors import ConfigError, StorageError
 TEMPORARY = ".tmp"
 """How the names of files end that are not whole yet."""
 
-_OURS = re.compile(r"\..+\.(json|safetensors|html)\.[0-9a-f]{8}\.tmp")
+_OURS = re.compile(r"\..+\.(json|safetensors|html|png)\.[0-9a-f]{8}\.tmp")
 
 watchers: list[Callable[[str], None]] = []
 """Told of every named point that writing passes; tests stop the process there."""

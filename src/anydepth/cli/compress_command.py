@@ -1,16 +1,20 @@
 """`anydepth compress`."""
 
 import shlex
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from anydepth.cli.output import Json, RunFolder, bold, console, print_json
+from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json, progress
+from anydepth.cli.sweep_command import NoData
 
 if TYPE_CHECKING:
+    from anydepth.deploy.sweeps.pick import Fitted
     from anydepth.surgery.summary import Summary
+    from anydepth.train.runs import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -25,46 +29,142 @@ def compress(
     steps: Annotated[int | None, typer.Option(help="Another number of steps.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Another scheme.")] = None,
     method: Annotated[str, typer.Option(help="project or interpolate.")] = "project",
+    max_params: Annotated[int | None, typer.Option(help="The best form with at most so many parameters.")] = None,
+    max_latency_ms: Annotated[float | None, typer.Option(help="The best form with at most this latency.")] = None,
+    max_drop: Annotated[
+        float | None, typer.Option(help="At most so many points below the run; alone: the smallest such form.")
+    ] = None,
+    sweep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the sweep for a budget is kept; by default in RUN.")
+    ] = None,
+    no_data: NoData = False,
+    recalibrate: Annotated[
+        bool, typer.Option("--recalibrate", help="Estimate batch statistics anew on training data, if that helps.")
+    ] = False,
+    data: Data = None,
     json: Json = False,
 ) -> None:
-    """Move a trained model to fewer basis functions, another basis or fewer steps: no data, no retraining.
+    """Move a trained model to fewer basis functions, another basis or fewer steps: no retraining, and no data needed.
+
+    Say which form, or give a budget: then the best form within it is picked from the run's sweep (see anydepth sweep).
 
     \b
     Examples:
       anydepth compress runs/digits --size 4 --out runs/digits-4
       anydepth compress runs/digits --basis constant --size 4 --steps 4 --out runs/digits-short
+      anydepth compress runs/digits --max-params 5000 --max-latency-ms 2 --out runs/digits-fit
     """
+    from anydepth.deploy.sweeps.budget import Budget
     from anydepth.errors import ConfigError
-    from anydepth.surgery.change import history
-    from anydepth.surgery.resize import compress as compressed
-    from anydepth.surgery.summary import summary
-    from anydepth.train.runs import open_run, save_derived
+    from anydepth.train.runs import check_vacant, open_run, save_derived
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
-    if all(value is None for value in wanted.values()):
-        raise ConfigError("nothing to do; give --size, --basis, --steps or --scheme")
+    budget = Budget(max_params, max_latency_ms, max_drop)
+    is_formed = any(value is not None for value in wanted.values())
+    if is_formed == (not budget.is_empty):
+        told = "either a form or a budget, not both" if is_formed else "nothing to do"
+        raise ConfigError(f"{told}; give --size, --basis, --steps or --scheme, or --max-params and the like")
     parent = open_run(run)
-    model = parent.model()
-    small = compressed(model, **wanted, method=method)  # pyright: ignore[reportArgumentType]
-    save_derived(parent, out, small, {"operation": "compress", **wanted, "method": method})
-    before, after = summary(model), summary(small)
-    largest = max(changes[-1].largest_error for changes in history(small).values())
-    found = {
-        "run": str(out),
-        "parent": str(run),
-        "parameters": {"from": before.parameters, "to": after.parameters},
-        "nfe": {"from": _nfe(before), "to": _nfe(after)},
-        "largest_relative_change": largest,
+    model, found, transform = parent.model(), {}, {"operation": "compress", **wanted, "method": method}
+    if is_formed:
+        small = _formed(model, wanted, method)
+    else:
+        if method != "project":
+            raise ConfigError(f"a budget is met by projection, got --method {method}; leave it out")
+        check_vacant(out)
+        with progress() as report:
+            from anydepth.deploy.sweeps.pick import fit_to
+
+            fitted = fit_to(parent, budget, data, not no_data, sweep, report)
+        small, row = fitted.model, fitted.picked.row
+        transform |= {"basis": row.basis, "size": row.size, "steps": row.steps, "scheme": row.scheme}
+        transform["budget"] = budget.describe()
+        found["picked"] = _picked(fitted, budget.describe())
+    if recalibrate:
+        small, found["recalibrated"] = _recalibrated(parent, small, data)
+        transform["recalibrated"] = found["recalibrated"]["is_kept"]
+    save_derived(parent, out, small, transform)
+    _tell(run, out, model, small, found, json)
+
+
+def _formed(model: Any, wanted: dict[str, Any], method: str) -> Any:
+    from anydepth.surgery.resize import compress as compressed
+
+    return compressed(model, **wanted, method=method)
+
+
+def _recalibrated(parent: "Run", small: Any, data: Path | None) -> tuple[Any, dict[str, Any]]:
+    from anydepth.deploy.recalibrate import recalibrated
+
+    done = recalibrated(parent, small, data)
+    return done.model, done.describe()
+
+
+def _picked(fitted: "Fitted", budget: dict[str, float]) -> dict[str, Any]:
+    """What was picked, and by what."""
+    table, row = fitted.sweep, fitted.picked.row
+    drop = table.drop(row)
+    return {
+        "budget": budget,
+        "form": row.name,
+        "metric": table.metric,
+        "split": table.split,
+        "examples": table.settings["examples"],
+        "value": row.value,
+        "drop": drop if isfinite(drop) else None,
+        "parameters": row.parameters,
+        "latency_ms": row.latency_ms,
+        "remeasured_latency_ms": fitted.picked.latency_ms,
+        "batch": table.settings["batch"],
+        "used_data": table.split is not None,
+        "note": "; ".join(filter(None, (table.note, fitted.unread))),
     }
+
+
+def _tell(run: Path, out: Path, model: Any, small: Any, found: dict[str, Any], json: bool) -> None:
+    from anydepth.surgery.change import history
+    from anydepth.surgery.summary import summary
+
+    before, after = summary(model), summary(small)
+    largest = max((changes[-1].largest_error for changes in history(small).values() if changes), default=0.0)
     if json:
-        print_json(found)
+        told = {
+            "run": str(out),
+            "parent": str(run),
+            "parameters": {"from": before.parameters, "to": after.parameters},
+            "nfe": {"from": _nfe(before), "to": _nfe(after)},
+            "largest_relative_change": largest,
+        }
+        print_json(told | found)
         return
+    for line in _lines(found):
+        console.print(line)
     kept = f"[bold]{after.parameters:,}[/] ({100 * after.parameters / before.parameters:.0f} %)"
     console.print(
         f"parameters {before.parameters:,} -> {kept}, NFE {_nfe(before) or 'adaptive'} -> {_nfe(after) or 'adaptive'}"
     )
     console.print(f"largest relative change of a weight over depth {largest:.2g}")
     console.print(f"run {bold(out)}; next: {escape(f'anydepth evaluate {shlex.quote(str(out))}')}")
+
+
+def _lines(found: dict[str, Any]) -> list[str]:
+    """About the budget and the recalibration, where there were any."""
+    from anydepth.deploy.sweeps.metrics import shown
+
+    lines = []
+    if "picked" in found:
+        told = found["picked"]
+        of = f"on {told['examples']:,} {told['split']} examples" if told["used_data"] else "estimated without data"
+        lines.append(f"picked {bold(told['form'])}: {told['metric']} {shown(told['metric'], told['value'])} {of}")
+        if told["remeasured_latency_ms"] is not None:
+            lines.append(f"latency {told['remeasured_latency_ms']:.3g} ms, measured once more, batch {told['batch']}")
+        lines += [escape(told["note"])] if told["note"] else []
+    if "recalibrated" in found:
+        told = found["recalibrated"]
+        before, after = (shown(told["metric"], told[key]) for key in ("before", "after"))
+        kept = "" if told["is_kept"] else "; worse, so not kept"
+        lines.append(f"recalibrated: {told['split']} {told['metric']} {before} -> {bold(after)}{kept}")
+    return lines
 
 
 def _nfe(found: "Summary") -> int | None:

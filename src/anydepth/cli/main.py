@@ -47,6 +47,7 @@ for _command in (
     "train",
     "evaluate",
     "compress",
+    "sweep",
     "check",
     "gradients",
     "export",

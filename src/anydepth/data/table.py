@@ -61,6 +61,12 @@ class Table(ABC):
     def take(self, indices: Indices) -> Self:
         """Some of the examples."""
 
+    def some(self, count: int | None) -> Self:
+        """As many examples as asked for, spread over the part; None: all."""
+        if count is None or count >= len(self):
+            return self
+        return self.take(np.linspace(0, len(self) - 1, count).round().astype(np.int64))
+
     @abstractmethod
     def facts(self) -> Facts:
         """What a model needs to know; asked of the training part only."""

@@ -210,12 +210,12 @@ def own_shapes(function: Evolved, shape: Sequence[int]) -> dict[str, tuple[int, 
     return {name.removeprefix("q."): tuple(run.get_parameter(name).shape) for name in names}
 
 
-def evolve(function: Evolved, times: Sequence[Fraction], stored_1X: Tensor, own: Sequence[Tensor]) -> Tensor:
+def evolve(function: Evolved, times: Sequence[Fraction], stored_KX: Tensor, own: Sequence[Tensor]) -> Tensor:
     """w at increasing times, given what is stored and the parameters p."""
-    run, names = _template(function, tuple(stored_1X.shape[1:]))
+    run, names = _template(function, tuple(stored_KX.shape[1:]))
     given = dict(zip(names, own, strict=True))
     with lock_of(run):
-        return functional_call(run, given, (lambda q: function.along(q, stored_1X[0], times),))
+        return functional_call(run, given, (lambda q: function.along(q, stored_KX[0], times),))
 
 
 class EvolvedReading:
@@ -228,14 +228,14 @@ class EvolvedReading:
         self.function, self.index = function, tuple(place[time] for time in times)
         self.times, self.matrix = function.kernel.averages(distinct, function.grid.times)
 
-    def rows(self, stored_1X: Tensor, *own: Tensor) -> Sequence[Tensor]:
-        w = evolve(self.function, self.times, stored_1X, own)
+    def rows(self, stored_KX: Tensor, *own: Tensor) -> Sequence[Tensor]:
+        w = evolve(self.function, self.times, stored_KX, own)
         if self.function.kernel.name == "dirac":
             return w.unbind(0)
         matrix = torch.tensor(self.matrix, dtype=w.dtype, device=w.device)
         return torch.tensordot(matrix, w, dims=1).unbind(0)
 
-    def fit(self, stored_1X: Tensor, samples_SX: Tensor) -> Tensor:
+    def fit(self, stored_KX: Tensor, samples_SX: Tensor) -> Tensor:
         raise ConfigError("state cannot evolve: it is what training leaves")
 
 
@@ -250,10 +250,11 @@ class Projection:
     def weights(self, stored: Tensor, *own: Tensor) -> Tensor:
         return self._fitted(stored, own)[0].to(stored.dtype)
 
-    def gradient(self, *stored: Tensor) -> Tensor:
+    def gradient(self, stored: Tensor) -> Tensor:
         raise ConfigError("moments of an optimiser cannot follow evolved weights onto a basis; start a new optimiser")
 
-    gradient_squared = gradient
+    def gradient_squared(self, stored: Tensor) -> Tensor:
+        return self.gradient(stored)
 
     def error(self, stored: Tensor, *own: Tensor) -> tuple[float, float]:
         fitted, points, weights = self._fitted(stored, own)

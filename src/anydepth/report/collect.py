@@ -1,6 +1,6 @@
 """What the same weights do in other forms: with other solvers, fewer parameters, and without their blocks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from anydepth.errors import ConfigError, NumericalError
 from anydepth.nn.adaptive import Stats
 from anydepth.nn.solver import Solver
 from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.forms import MIXED, own_basis, sizes_up_to
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.surgery.summary import summary
 from anydepth.train.evaluate import Report, Score
@@ -176,17 +177,6 @@ def compression_curve(
     return CompressionCurve(tuple(points), summary(model).parameters, refused)
 
 
-MIXED = "each its own"
-"""The name for the basis of a model that has several."""
-
-
-def own_basis(model: nn.Module) -> str:
-    """The basis of all weights, if it is one."""
-    told = (f.describe() for block in blocks_of(model).values() for f in block.functions.values())
-    names = {str(description.get("basis", MIXED)) for description in told}
-    return names.pop() if len(names) == 1 else MIXED
-
-
 def usual_sizes(size: int) -> tuple[int, ...]:
     """From 1 to the size, at most ten of them."""
     return tuple(range(1, size + 1)) if size <= 10 else tuple(sorted({1, *(round(size * s) for s in SHARES)}))
@@ -194,10 +184,7 @@ def usual_sizes(size: int) -> tuple[int, ...]:
 
 def _compressed(model: nn.Module, basis: str | None, size: int, is_cut: bool) -> nn.Module:
     """No tensor grows by it: those that are smaller than the size stay as large as they are."""
-    sizes: Mapping[str, Any] = {
-        name: {tensor: min(size, function.size) for tensor, function in block.functions.items()}
-        for name, block in blocks_of(model).items()
-    }
+    sizes = sizes_up_to(model, size)
     return compress(model, basis=basis, size=sizes, steps=_shortened(model, size) if is_cut else None)
 
 

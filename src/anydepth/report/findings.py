@@ -4,12 +4,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import torch
 from torch import nn
 
 from anydepth.data.source import Part
 from anydepth.data.table import Table
+from anydepth.deploy.sweeps.store import sweep_of
+from anydepth.deploy.sweeps.table import Sweep
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
 from anydepth.report.collect import CompressionCurve, SolverGrid, compression_curve, solver_grid, without_blocks
 from anydepth.report.curves import logged
@@ -66,6 +67,10 @@ class Findings:
     model: Model | None = None
     measured: Measured | None = None
     unmeasured: str = ""
+    sweep: Sweep | None = None
+    """The one that is kept in the run's folder."""
+    unswept: str = ""
+    """Why the one that is there cannot be shown."""
 
     @property
     def yardstick(self) -> Yardstick:
@@ -87,6 +92,7 @@ def find(run: Run, root: Path | None, split: str, examples: int | None, report: 
     found = Findings(run, split, logged(run))
     if not run.is_finished:
         return replace(found, unmeasured="this run holds no trained model yet")
+    found = replace(found, **swept_in(run, split))
     network = run.model().to("cuda" if torch.cuda.is_available() and run.config.device != "cpu" else "cpu")
     try:
         tables = _tables(run, root, split)
@@ -95,7 +101,7 @@ def find(run: Run, root: Path | None, split: str, examples: int | None, report: 
     found = replace(found, counts={part: len(table) for part, table in tables.items()})
     if not len(tables[split]):
         return replace(found, model=_read(network), unmeasured=f"the {split} part of the data is empty")
-    measured = measure(network, _some(tables[split], examples), run, report)
+    measured = measure(network, tables[split].some(examples), run, report)
     return replace(found, model=_read(network), measured=measured)
 
 
@@ -105,11 +111,12 @@ def _tables(run: Run, root: Path | None, split: str) -> dict[str, Table]:
     return {part: dataset.part(part) for part in get_args(Part) if part in ("train", "validation", split)}
 
 
-def _some(table: Table, count: int | None) -> Table:
-    """As many examples as asked for, spread over the part."""
-    if count is None or count >= len(table):
-        return table
-    return table.take(np.linspace(0, len(table) - 1, count).round().astype(np.int64))
+def swept_in(run: Run, split: str) -> dict[str, Any]:
+    """The finished sweep on this part of the data, else on the part that chooses."""
+    try:
+        return {"sweep": sweep_of(run, split) or sweep_of(run)}
+    except (ModelFileError, StorageError) as error:
+        return {"unswept": str(error)}
 
 
 def _read(network: nn.Module) -> Model:

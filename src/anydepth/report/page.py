@@ -7,6 +7,7 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.report import details, html, sections
+from anydepth.report.budgets import budgets
 from anydepth.report.curves import last_value
 from anydepth.report.findings import Findings, find
 from anydepth.report.html import NONE, Markup, tag
@@ -18,6 +19,7 @@ SECTIONS: dict[str, Callable[[Findings], Markup | None]] = {
     "Training": sections.training,
     "Solvers": sections.solvers,
     "Compression": sections.compression,
+    "Budgets": budgets,
     "Control": sections.control,
     "Weights": sections.weights,
     "Blocks": details.blocks,

@@ -55,8 +55,8 @@ def compare_gradients(
         exact = _gradient(copy, loss, EXACT)[0]
         for mode in modes:
             found, kept, seconds = _gradient(copy, loss, mode)
-            errors = (_relative(found, exact, part) for part in _parts(copy))
-            rows.append(Compared(mode, steps, *errors, kept, seconds))  # pyright: ignore[reportArgumentType]
+            whole, initial, own = (_relative(found, exact, part) for part in _parts(copy))
+            rows.append(Compared(mode, steps, whole or 0.0, initial, own, kept, seconds))
     return rows
 
 

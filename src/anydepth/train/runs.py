@@ -134,9 +134,7 @@ def new_run(
     training_data: str = "",
 ) -> Run:
     """Make a run folder; one that holds a run, or what is left of one, is refused."""
-    for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
-        if os.path.lexists(folder / name) and not _is_empty(folder / name):
-            raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
+    check_vacant(folder)
     record = Record(
         config=config.plain(),
         facts=facts,
@@ -152,6 +150,13 @@ def new_run(
     artifact.make_folder(folder)
     artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
     return Run(folder, record)
+
+
+def check_vacant(folder: Path) -> None:
+    """Refuse a folder that holds a run already."""
+    for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
+        if os.path.lexists(folder / name) and not _is_empty(folder / name):
+            raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
 
 
 def _is_empty(path: Path) -> bool:
@@ -188,6 +193,8 @@ def discard_run(folder: Path) -> None:
     """Remove a run's own files; anything else in the folder stays."""
     for name in (RECORD, METRICS, REPORT, MODEL, TENSORS, staged(Path(MODEL)).name):
         (folder / name).unlink(missing_ok=True)
+    for kept in (*folder.glob("sweep*.json"), *folder.glob("sweep*.png")):
+        kept.unlink(missing_ok=True)
     for checkpoint in (folder / CHECKPOINTS).glob("step-*"):
         checkpoint.unlink(missing_ok=True)
 

@@ -14,8 +14,9 @@ from anydepth.deploy.bench.growth import GROWTH, exponent, growing
 from anydepth.deploy.bench.memory import peak_memory
 from anydepth.deploy.bench.peers import INSTALL, PEERS, missing
 from anydepth.deploy.bench.sides import Sides, close
-from anydepth.deploy.bench.timing import fastest, interleaved, ratios
+from anydepth.deploy.bench.timing import fastest, ratios
 from anydepth.errors import ConfigError
+from anydepth.measure.cost import interleaved
 
 Tell = Callable[[str], None]
 

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-from anydepth.deploy.bench.timing import Run
 from anydepth.deploy.freeze import freeze
 from anydepth.nn.block import ContinuousBlock
+
+Run = Callable[[], object]
 
 Sides = dict[str, Run]
 

@@ -1,24 +1,7 @@
-"""Interleaved timing, with medians and quartiles."""
+"""Medians and quartiles of times."""
 
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
-
-Run = Callable[[], object]
-
-
-def interleaved(runs: Mapping[str, Run], rounds: int, warm_up: int = 2) -> dict[str, list[float]]:
-    """Seconds of every run, the sides taking turns."""
-    for _ in range(warm_up):
-        for run in runs.values():
-            run()
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - began)
-    return seconds
+from collections.abc import Mapping, Sequence
 
 
 def ratios(seconds: Mapping[str, Sequence[float]], base: str) -> dict[str, dict[str, float]]:

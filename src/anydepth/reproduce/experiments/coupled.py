@@ -184,7 +184,7 @@ def _draw(found: dict[str, dict[str, list[dict[str, Any]]]]) -> "Figure":
 
     layout, variants = next(iter(found.items()))
     figure = plt.figure(figsize=(11, 4.6), constrained_layout=True)
-    left, right = figure.subfigures(1, 2, width_ratios=[1, 1.2])
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=[1, 1.2])[0]
     place = left.subplots()
     for x, (variant, seeds) in enumerate(variants.items()):
         colour = "#0b6e99" if variant.startswith("config") else "#c2571a"

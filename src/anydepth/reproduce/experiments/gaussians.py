@@ -76,9 +76,9 @@ def evolved(term: str, size: int, time: float, dtype: torch.dtype = torch.float6
     tau, v, rho = TERMS[term]
     q = ReactionDiffusionAdvection((1, 1, size, size)).to(dtype)
     with torch.no_grad():
-        q.diffusion_root.fill_(tau**0.5)
-        q.advection.copy_(torch.tensor(v))
-        q.reaction.fill_(rho)
+        for name, value in {"diffusion_root": [tau**0.5], "advection": v, "reaction": [rho]}.items():
+            parameter = q.get_parameter(name)
+            parameter.copy_(torch.tensor(value, dtype=dtype).view(parameter.shape))
         return q.flow(exact(term, size, 0.0).to(dtype)[None, None], torch.tensor([time], dtype=dtype))[0, 0, 0]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anydepth.data.source import Part
 from anydepth.data.sources.wave import Wave, velocity
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.evolved import Evolved
@@ -96,22 +97,16 @@ def block_for(name: str, settings: Settings) -> ContinuousBlock:
 def fitted(speed: str, name: str, seed: int, settings: Settings) -> dict[str, Any]:
     """Errors of a trained layer on signals it has not seen, and what it gives for one of them."""
     torch.manual_seed(seed)
-    options = {"points": settings.points, "modes": settings.modes, "speed": speed, "seed": seed}
-    counts = {"train": settings.signals, "test": settings.signals}
-    train, test = (
-        Wave(Path(), **options, **counts, times=times).read(part)  # pyright: ignore[reportArgumentType]
-        for part, times in (("train", TRAINED_AT), ("test", TESTED_AT))
-    )
+    inputs, targets = signals("train", TRAINED_AT, speed, seed, settings)
     block = block_for(name, settings)
     optimizer = torch.optim.Adam(block.parameters(), lr=0.05)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, settings.iterations)
-    inputs, targets = torch.from_numpy(train.inputs), torch.from_numpy(train.targets)
     for _ in range(settings.iterations):
         optimizer.zero_grad()
         (carried(block, inputs, TRAINED_AT) - targets).square().mean().backward()
         optimizer.step()
         schedule.step()
-    start, truth = torch.from_numpy(test.inputs), torch.from_numpy(test.targets)
+    start, truth = signals("test", TESTED_AT, speed, seed, settings)
     with torch.no_grad():
         end = carried(block, start, TESTED_AT)
         errors = ((end - truth).square().mean((0, 2)) / truth.square().mean((0, 2))).sqrt()
@@ -126,6 +121,14 @@ def fitted(speed: str, name: str, seed: int, settings: Settings) -> dict[str, An
         "speeds": [_speed_of(kernel) for kernel in kernels],
         "true speeds": [velocity(speed, i / 16) for i in range(17)],
     }
+
+
+def signals(part: Part, times: tuple[float, ...], speed: str, seed: int, settings: Settings) -> tuple[Tensor, Tensor]:
+    """z(0) (signals, points), and z at the times (signals, times, points)."""
+    count, modes = settings.signals, settings.modes
+    made: Any = Wave
+    found = made(Path(), settings.points, times, speed, count, count, modes, seed).read(part)
+    return torch.from_numpy(found.inputs), torch.from_numpy(found.targets)
 
 
 def carried(block: ContinuousBlock, signals: Tensor, times: tuple[float, ...]) -> Tensor:

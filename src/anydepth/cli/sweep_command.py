@@ -1,0 +1,150 @@
+"""`anydepth sweep`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.markup import escape
+from rich.table import Table
+
+from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json, progress
+
+if TYPE_CHECKING:
+    from anydepth.deploy.sweeps.table import Row, Sweep
+
+NoData = Annotated[bool, typer.Option("--no-data", help="Use no data: rank forms by estimated errors.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    run: RunFolder,
+    bases: Annotated[str | None, typer.Option(metavar="A,B,...", help="By default the run's own.")] = None,
+    sizes: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
+    steps: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
+    schemes: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="By default the run's and one of every lower order.")
+    ] = None,
+    split: Annotated[str, typer.Option(metavar="PART", help="train, validation or test.")] = "validation",
+    no_data: NoData = False,
+    examples: Annotated[int | None, typer.Option(min=1, help="Measure on so many examples, at most.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Examples in one timed pass.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, help="How often a form is timed, in turns with the run's own.")] = 11,
+    threads: Annotated[int | None, typer.Option(min=1, help="Of PyTorch while measuring.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep results here; by default in RUN.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything anew, whatever is kept.")] = False,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Every (basis, size, steps, scheme) of a trained run: accuracy, parameters, latency, memory; the Pareto front.
+
+    No retraining. The frozen network is what is timed. A killed sweep goes on where it was.
+
+    \b
+    Examples:
+      anydepth sweep runs/digits
+      anydepth sweep runs/digits --sizes 1,2,4 --steps 1,2,4,8 --schemes euler,rk4 --bases linear,constant
+    """
+    from anydepth.deploy.sweeps.store import file_name
+    from anydepth.deploy.sweeps.sweep import sweep as swept
+    from anydepth.report.sweep_figure import draw_sweep
+
+    grid = {"bases": _words(bases), "sizes": _numbers("--sizes", sizes), "steps": _numbers("--steps", steps)}
+    part = None if no_data else split
+    with progress() as report:
+        found = swept(
+            run,
+            **grid,
+            schemes=_words(schemes),
+            split=part,
+            data=data,
+            examples=examples,
+            batch=batch,
+            rounds=rounds,
+            threads=threads,
+            out=out,
+            fresh=fresh,
+            report=report,
+        )
+    kept = (run if out is None else out) / file_name(part)
+    figure = kept.with_suffix(".png")
+    draw_sweep(found, figure)
+    if json:
+        print_json({"run": str(run), "sweep": str(kept), "figure": str(figure), **found.describe()})
+        return
+    _show(found)
+    console.print(f"sweep {bold(kept)}, figure {bold(figure)}")
+
+
+def _words(text: str | None) -> list[str] | None:
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(option: str, text: str | None) -> list[int] | None:
+    from anydepth.errors import ConfigError
+
+    try:
+        return None if text is None else [int(word) for word in _words(text) or ()]
+    except ValueError:
+        raise ConfigError(
+            f"{option} takes whole numbers with commas between them, such as 1,2,4, got {text!r}"
+        ) from None
+
+
+def _show(found: "Sweep") -> None:
+    settings = found.settings
+    of = "random inputs" if found.split is None else f"{settings['examples']:,} {found.split} examples"
+    console.print(
+        f"{len(found.rows)} forms on {escape(of)}; {_timed(found)} passes of {settings['batch']} on "
+        f"{settings['threads']} thread(s), median of {settings['rounds']} rounds in turns with the source"
+    )
+    if found.note:
+        console.print(escape(found.note))
+    console.print(_table(found))
+    if found.refused:
+        name, why = next(iter(found.refused.items()))
+        console.print(f"left out: {len(found.refused)}, such as {escape(f'{name}: {why}')}")
+
+
+def _timed(found: "Sweep") -> str:
+    frozen = sum(row.is_frozen for row in found.rows)
+    return "frozen" if frozen == len(found.rows) else f"{frozen} frozen, {len(found.rows) - frozen} unfrozen"
+
+
+def _table(found: "Sweep") -> Table:
+    """The front, best first; then the source where it is not on it."""
+    from anydepth.deploy.sweeps.metrics import loss_in
+
+    table = Table(
+        caption="* as trained",
+        caption_justify="left",
+        title="forms that none beats in every way",
+        title_justify="left",
+        box=SIMPLE,
+        pad_edge=False,
+    )
+    for name in ("form", found.metric, "same", "parameters", "NFE", "ms", "MB"):
+        table.add_column(name, justify="left" if name == "form" else "right", no_wrap=True)
+    front = sorted(found.front, key=lambda row: (loss_in(found.metric, row.value), row.parameters, row.latency_ms))
+    for place, row in enumerate(front):
+        table.add_row(*_cells(found, row), end_section=place == len(front) - 1)
+    if not any(row.is_source for row in front):
+        table.add_row(*_cells(found, found.source))
+    return table
+
+
+def _cells(found: "Sweep", row: "Row") -> tuple[str, ...]:
+    from anydepth.deploy.sweeps.metrics import shown
+
+    return (
+        escape(row.name) + (" *" if row.is_source else ""),
+        shown(found.metric, row.value),
+        "-" if row.agreement is None else f"{row.agreement:.1f} %",
+        f"{row.parameters:,}",
+        str(row.nfe),
+        f"{row.latency_ms:.3g}",
+        f"{row.memory_bytes / 1e6:.2g}",
+    )

@@ -1,0 +1,1 @@
+"""Sweeps: one trained model in every affordable form, and the form that fits a budget."""

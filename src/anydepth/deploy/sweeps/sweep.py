@@ -1,0 +1,198 @@
+"""Sweep: one trained model in every form of a grid, measured; a killed sweep goes on where it was."""
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from anydepth import artifact
+from anydepth.deploy.sweeps.bench import Bench
+from anydepth.deploy.sweeps.candidates import Axes, axes_of, form_of, made
+from anydepth.deploy.sweeps.form import Candidate
+from anydepth.deploy.sweeps.inputs import Given, given_by_hand, given_by_run
+from anydepth.deploy.sweeps.store import file_name, known_rows, write_sweep
+from anydepth.deploy.sweeps.table import Row, Sweep
+from anydepth.errors import ConfigError, NumericalError
+from anydepth.surgery.change import history
+from anydepth.surgery.summary import summary
+from anydepth.train.evaluate import Report
+from anydepth.train.lock import locked
+from anydepth.train.runs import Run, open_run
+
+MOST = 1024
+"""Forms of one sweep."""
+
+Keep = Callable[[Sweep, bool], None]
+
+
+def sweep(
+    subject: nn.Module | Run | str | os.PathLike[str],
+    batches: Iterable[Any] | None = None,
+    *,
+    bases: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    schemes: Sequence[str] | None = None,
+    split: str | None = "validation",
+    data: Path | None = None,
+    examples: int | None = None,
+    classes: bool | None = None,
+    batch: int = 1,
+    rounds: int = 11,
+    threads: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
+    report: Report | None = None,
+) -> Sweep:
+    """Give a trained model every form of a grid, by projection, and measure accuracy and cost of each.
+
+    The frozen network is what is timed, weighed and counted, where there is one. Results of a run are kept in its
+    folder after every form; a sweep that was killed goes on from there.
+
+    Args:
+        subject: a model, given with batches; or a run or its folder.
+        batches: of a model, inputs or pairs of inputs and labels.
+        bases, sizes, steps, schemes: the grid; by default the model's own basis, its size and its steps halved down
+            to 1, its scheme and one of every lower order.
+        split: of a run, the part of its data; None: no data, errors are estimated on random inputs.
+        data: of a run, the data directory.
+        examples: of a run, measure on so many examples at most.
+        classes: of a model, whether outputs are scores of classes; by default labels or outputs tell.
+        batch: examples in one timed pass.
+        rounds: how often a form and the source are timed in turns.
+        threads: of PyTorch while measuring.
+        out: of a run, another folder to keep results in.
+        fresh: measure everything anew, whatever is kept.
+        report: told what is going on.
+    """
+    for name, count in (("batch", batch), ("rounds", rounds), ("examples", examples), ("threads", threads)):
+        if count is not None and count < 1:
+            raise ConfigError(f"{name} of a sweep must be a whole number of at least 1, got {count}")
+    grid = {"bases": bases, "sizes": sizes, "steps": steps, "schemes": schemes}
+    with threads_set_to(threads):
+        if isinstance(subject, nn.Module):
+            given = given_by_hand(subject, batches, classes, batch, rounds)
+            return _swept(given, axes_of(subject, **grid), {}, None, report, "")
+        run = subject if isinstance(subject, Run) else open_run(Path(subject))
+        folder = run.folder if out is None else Path(out)
+        with _held(folder):
+            given = given_by_run(run, data, split, examples, batch, rounds)
+            path, axes, model = folder / file_name(split), axes_of(given.bench.model, **grid), run.model_hash()
+            known, why = known_rows(path, model, settings_of(given), fresh)
+
+            def keep(found: Sweep, is_complete: bool) -> None:
+                write_sweep(path, found, model, axes, is_complete)
+
+            return _swept(given, axes, known, keep, report, why)
+
+
+@contextmanager
+def threads_set_to(count: int | None) -> Iterator[None]:
+    """PyTorch with so many threads, for a while."""
+    before = torch.get_num_threads()
+    try:
+        if count is not None:
+            torch.set_num_threads(count)
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """The folder, made if need be and held against other processes."""
+    artifact.make_folder(folder)
+    with locked(folder):
+        artifact.remove_temporaries(folder)
+        yield
+
+
+def settings_of(given: Given) -> dict[str, Any]:
+    """What rows must have in common to be compared."""
+    return {
+        "examples": given.examples,
+        "data": given.digest,
+        "batch": len(given.bench.inputs[0]),
+        "threads": torch.get_num_threads(),
+        "rounds": given.bench.rounds,
+        "device": given.bench.inputs[0].device.type,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "torch": torch.__version__,
+    }
+
+
+def _swept(
+    given: Given, axes: Axes, known: dict[str, Row], keep: Keep | None, report: Report | None, why: str
+) -> Sweep:
+    bench, source = given.bench, form_of(given.bench.model)
+    plans = [source, *(candidate for candidate in axes.candidates() if candidate != source)]
+    if len(plans) > MOST:
+        raise ConfigError(f"a sweep of {len(plans):,} forms is more than {MOST:,}; name fewer sizes, steps or schemes")
+    rows, refused = dict(known), {}
+    note = "; ".join(filter(None, (given.note, why, _busy())))
+
+    def found() -> Sweep:
+        order = sorted(rows.values(), key=lambda row: not row.is_source)
+        return Sweep(tuple(order), bench.metric, given.split, settings_of(given), refused, note)
+
+    for place, candidate in enumerate(plans):
+        if str(candidate) in rows:
+            continue
+        if report is not None:
+            report(str(candidate), place / len(plans))
+        try:
+            rows[str(candidate)] = measured(bench, candidate, rows.get(str(source)))
+        except (ConfigError, NumericalError) as error:
+            if candidate == source:
+                raise
+            refused[str(candidate)] = str(error)
+        if keep is not None:
+            keep(found(), False)
+    if keep is not None:
+        keep(found(), True)
+    return found()
+
+
+def _busy() -> str:
+    """A word of warning where other processes want the cores that are timed on."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    free = (os.cpu_count() or 1) - torch.get_num_threads()
+    if load <= free + 1:
+        return ""
+    return "the machine was busy, so that latencies are rough; sweep again with --fresh when it rests"
+
+
+def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
+    """One form of the model; `source` is the source's own row, None for that itself."""
+    model = bench.model if source is None else made(bench.model, candidate)
+    outputs = bench.source_outputs if source is None else bench.outputs(model)
+    moved = max((c[-1].largest_error for c in history(model).values() if c), default=0.0) if source else 0.0
+    cost, made_of = bench.cost(model), summary(model)
+    value = None if outputs is None else bench.value(outputs)
+    solver_error = None
+    if bench.examples is None:
+        solver_error = 0.0 if source is None else bench.solver_error(model)
+        value = None if solver_error is None or outputs is None else 100 * (moved + solver_error)
+    return Row(
+        basis=candidate.basis,
+        size=candidate.size,
+        steps=candidate.steps,
+        scheme=candidate.scheme,
+        is_source=source is None,
+        parameters=made_of.parameters,
+        nfe=made_of.nfe,
+        flops=cost.flops,
+        memory_bytes=cost.memory_bytes,
+        latency_ms=cost.latency_ms if source is None else cost.ratio * source.latency_ms,
+        latency_ratio=1.0 if source is None else cost.ratio,
+        is_frozen=cost.is_frozen,
+        value=value,
+        agreement=None if outputs is None else bench.agreement(outputs),
+        projection_error=moved,
+        solver_error=solver_error,
+    )

@@ -1,0 +1,69 @@
+"""The section of a run's page that shows its sweep: what can be had for how much."""
+
+from anydepth.deploy.sweeps.metrics import loss_in, shown
+from anydepth.deploy.sweeps.table import COSTS, Row, Sweep
+from anydepth.report.findings import Findings
+from anydepth.report.html import NONE, Markup, picture, section, table, tag
+from anydepth.report.sweep_figure import sweep_figure
+
+TITLE, ANCHOR = "What a budget buys", "budgets"
+MOST = 12
+"""Rows of the table."""
+
+
+def budgets(found: Findings) -> Markup | None:
+    """The sweep in a picture and a table; nothing where a run has none."""
+    if found.unswept:
+        return section(TITLE, ANCHOR, tag("p", f"Not shown: {found.unswept}", class_="missing"))
+    sweep = found.sweep
+    if sweep is None:
+        return None
+    drawn = picture(
+        sweep_figure(sweep), f"{sweep.metric} against parameters and latency, with the front that no form beats"
+    )
+    return section(
+        TITLE,
+        ANCHOR,
+        tag("p", _words(sweep)),
+        drawn,
+        tag("h3", "Forms that none beats in accuracy at their size or at their speed"),
+        table(_head(sweep), [_cells(sweep, row) for row in _front(sweep)], class_="numbers"),
+        tag("p", sweep.note, class_="note") if sweep.note else None,
+    )
+
+
+def _words(sweep: Sweep) -> str:
+    told = sweep.settings
+    of = f"{told['examples']:,} {sweep.split} examples" if sweep.split else "random inputs, without data"
+    frozen = "frozen" if all(row.is_frozen for row in sweep.rows) else "frozen where that can be"
+    return (
+        f"{len(sweep.rows)} forms of the same weights, made by projection without retraining and measured on {of}. "
+        f"Latency is of a batch of {told['batch']} on {told['threads']} thread(s) of a {told['machine']} machine, "
+        f"{frozen}, median of {told['rounds']} rounds in turns with the model as it is. Memory is of the weights and "
+        "of the tensors that are alive at the same time."
+    )
+
+
+def _front(sweep: Sweep) -> list[Row]:
+    """The fronts by either cost, and the source, best first."""
+    chosen = {row for cost in COSTS for row in sweep.front_by(cost)} | {sweep.source}
+    ordered = sorted(chosen, key=lambda row: (loss_in(sweep.metric, row.value), row.parameters, row.latency_ms))
+    shown_first = ordered[:MOST]
+    return shown_first if sweep.source in shown_first else [*shown_first[:-1], sweep.source]
+
+
+def _head(sweep: Sweep) -> list[str]:
+    return ["form", sweep.metric, "same as source", "parameters", "NFE", "latency", "memory"]
+
+
+def _cells(sweep: Sweep, row: Row) -> list[str]:
+    source = sweep.source
+    return [
+        tag("th", row.name + (" (as it is)" if row.is_source else ""), scope="row"),
+        shown(sweep.metric, row.value),
+        NONE if row.agreement is None else f"{row.agreement:.1f} %",
+        f"{row.parameters:,} ({100 * row.parameters / source.parameters:.0f} %)",
+        f"{row.nfe:,}",
+        f"{row.latency_ms:.3g} ms ({100 * row.latency_ratio:.0f} %)",
+        f"{row.memory_bytes / 1e6:.3g} MB",
+    ]
