@@ -34,6 +34,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/compress.py
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/seeds.py
+	$(BIN)/python benchmarks/evolving.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from anydepth.nn import models, units
     from anydepth.nn.adaptive import SolverError
     from anydepth.nn.block import ContinuousBlock
+    from anydepth.nn.evolutions import EVOLUTIONS, Evolution
+    from anydepth.nn.evolved import Evolved
     from anydepth.nn.functions import Expansion, WeightFunction
+    from anydepth.nn.kernels import TimeKernel
     from anydepth.nn.odeint import odeint
     from anydepth.nn.parts import MODELS, UNITS, build
     from anydepth.nn.stitch import Stitch
@@ -31,6 +34,9 @@ _WHERE = {
     "BASES": "depth.bases",
     "Change": "surgery.change",
     "ContinuousBlock": "nn.block",
+    "EVOLUTIONS": "nn.evolutions",
+    "Evolution": "nn.evolutions",
+    "Evolved": "nn.evolved",
     "Expansion": "nn.functions",
     "Grid": "depth.grids",
     "MODELS": "nn.parts",
@@ -38,6 +44,7 @@ _WHERE = {
     "SolverError": "nn.adaptive",
     "Stitch": "nn.stitch",
     "Sweep": "deploy.sweeps.table",
+    "TimeKernel": "nn.kernels",
     "UNITS": "nn.parts",
     "WeightFunction": "nn.functions",
     "blocks_of": "surgery.blocks",
@@ -67,6 +74,9 @@ __all__ = [
     "BASES",
     "Change",
     "ContinuousBlock",
+    "EVOLUTIONS",
+    "Evolution",
+    "Evolved",
     "Expansion",
     "Grid",
     "MODELS",
@@ -74,6 +84,7 @@ __all__ = [
     "SolverError",
     "Stitch",
     "Sweep",
+    "TimeKernel",
     "UNITS",
     "Verdict",
     "WeightFunction",

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_parts(json: Json = False) -> None:
-    """Show the schemes, bases, units, models, datasets, recipes, rules and reproductions by name.
+    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules and reproductions by name.
 
     \b
     Example:
@@ -35,6 +35,7 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.data.source import SOURCES
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
+    from anydepth.nn.evolutions import EVOLUTIONS
     from anydepth.nn.parts import MODELS, UNITS
     from anydepth.recipes import RECIPES
     from anydepth.reproduce import EXPERIMENTS
@@ -42,6 +43,7 @@ def _parts() -> dict[str, dict[str, str]]:
 
     kinds: dict[str, Registry] = {
         "bases": BASES,
+        "evolutions": EVOLUTIONS,
         "units": UNITS,
         "models": MODELS,
         "datasets": SOURCES,
