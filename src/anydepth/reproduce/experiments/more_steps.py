@@ -35,7 +35,7 @@ class Settings:
 _DIGITS = ('data={"name":"digits","validation":0}', "optimizer.lr=0.05", 'schedule={"name":"cosine","warmup":20}')
 SETTINGS = {
     "smoke": Settings((*_DIGITS, "data.limit=64", "model.options.width=2", "training.epochs=1", "training.batch=32")),
-    "cpu": Settings((*_DIGITS, "data.limit=400", "model.options.width=8", "training.epochs=25", "training.batch=50")),
+    "cpu": Settings((*_DIGITS, "training.epochs=20", "training.batch=50")),
     "paper": Settings(()),
 }
 

@@ -80,9 +80,9 @@ def run(study: Study) -> Findings:
     notes = (
         f"One circular convolution with 5 taps, linear, RK4 with {settings.steps} steps on {settings.points} points; "
         f"{settings.signals} signals of {settings.modes} waves, Adam for {settings.iterations} steps, rate {RATE:g} "
-        f"falling to zero. Trained at t = 1/8, 2/8, ..., 1, first at the earliest, then at later ones too; the error is that of other "
-        f"signals, drawn from another stream, at t = 1/16, 3/16, ..., 15/16: root mean square of the "
-        f"difference relative to that of the signal. Rule: at most {RATIO:g} times the error of ANODE, on average."
+        f"falling to zero. Trained at t = 1/8, 2/8, ..., 1, first at the earliest, then at later ones too; the "
+        "error is that of other signals, drawn from another stream, at t = 1/16, 3/16, ..., 15/16: root mean square of "
+        f"the difference relative to that of the signal. Rule: at most {RATIO:g} times the error of ANODE, on average."
     )
     return Findings(columns, rows, _verdicts(found), lambda: _draw(found), notes)
 
