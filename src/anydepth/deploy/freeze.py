@@ -51,8 +51,10 @@ def freeze(model: nn.Module) -> fx.GraphModule:
             "branch on their values"
         ) from None
     _fold_norms(graph)
+    _write_norms(graph)
     _write_sums(graph)
     _reuse_memory(graph)
+    _call_directly(graph)
     for parameter in graph.parameters():
         parameter.requires_grad_(False)
         if parameter.dim() == 4:
@@ -144,6 +146,37 @@ def _fold_norms(graph: fx.GraphModule) -> None:
     graph.recompile()
 
 
+def _write_norms(graph: fx.GraphModule) -> None:
+    """Norms of images that no convolution could take, as shift + factor * x."""
+    written: dict[str, tuple[str, str]] = {}
+    for node in list(graph.graph.nodes):
+        norm = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        if type(norm) is not nn.BatchNorm2d or norm.running_var is None or len(node.args) != 1 or is_parametrized(norm):
+            continue
+        key = str(node.target)
+        if key not in written:
+            written[key] = (f"shift{len(written)}", f"factor{len(written)}")
+            for name, value in zip(written[key], _affine(norm), strict=True):
+                graph.register_buffer(name, value)
+        with graph.graph.inserting_before(node):
+            shift, factor = (graph.graph.get_attr(name) for name in written[key])
+        node.op, node.target, node.args = "call_function", torch.addcmul, (shift, node.args[0], factor)
+    graph.delete_all_unused_submodules()
+    graph.recompile()
+
+
+def _affine(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+    """Shift and factor of a batch norm in evaluation, beside (batch, channels, height, width)."""
+    assert norm.running_var is not None
+    assert norm.running_mean is not None
+    with torch.no_grad():
+        factor = torch.rsqrt(norm.running_var.double() + norm.eps)
+        factor = factor if norm.weight is None else factor * norm.weight.double()
+        shift = -norm.running_mean.double() * factor
+        shift = shift if norm.bias is None else shift + norm.bias.double()
+        return tuple(value.to(norm.running_var.dtype).view(1, -1, 1, 1) for value in (shift, factor))  # pyright: ignore
+
+
 def _write_sums(graph: fx.GraphModule) -> None:
     """Sums y + h * slope as PyTorch's own; where the slope is a layer's result that nothing else takes, h goes into the
     layer and the sum is written over that result: memory that is at hand is faster."""
@@ -182,8 +215,32 @@ def _reuse_memory(graph: fx.GraphModule) -> None:
     graph.recompile()
 
 
+def _call_directly(graph: fx.GraphModule) -> None:
+    """Convolutions as functions of their weights, which are kept at the top: small inputs feel what a module does
+    around its layer."""
+    written: dict[str, tuple[str, str | None]] = {}
+    for node in list(graph.graph.nodes):
+        conv = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        if type(conv) is not nn.Conv2d or conv.padding_mode != "zeros" or len(node.args) != 1 or is_parametrized(conv):
+            continue
+        key = str(node.target)
+        if key not in written:
+            written[key] = (f"weight{len(written)}", None if conv.bias is None else f"bias{len(written)}")
+            for name, parameter in zip(written[key], (conv.weight, conv.bias), strict=True):
+                if name is not None:
+                    graph.register_parameter(name, parameter)
+        with graph.graph.inserting_before(node):
+            weight, bias = (None if name is None else graph.graph.get_attr(name) for name in written[key])
+        settings = (conv.stride, conv.padding, conv.dilation, conv.groups)
+        node.op, node.target, node.args = "call_function", torch.conv2d, (node.args[0], weight, bias, *settings)
+    graph.delete_all_unused_submodules()
+    graph.recompile()
+
+
 def _is_fresh(graph: fx.GraphModule, node: Any, kinds: tuple[type[nn.Module], ...]) -> bool:
     """Whether a node is a new tensor, made by a layer of these kinds for one reader alone."""
+    if isinstance(node, fx.Node) and node.target is torch.addcmul and nn.BatchNorm2d in kinds:
+        return len(node.users) == 1
     if not isinstance(node, fx.Node) or node.op != "call_module" or len(node.users) > 1:
         return False
     layer = graph.get_submodule(str(node.target))
