@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from anydepth.nn.plan import Stages, Step, Terms
-from anydepth.nn.structure import State
+from anydepth.nn.structure import State, is_transformed
 
 Run = Callable[..., State]
 Wrap = Callable[[Run, Sequence[Stages]], Run]
@@ -14,14 +14,19 @@ Wrap = Callable[[Run, Sequence[Stages]], Run]
 
 
 def advance(y: State, terms: Terms, slopes: Sequence[State]) -> State:
-    """y + sum of factor * slope, component by component."""
+    """y + sum of factor * slope, component by component; after the first term in place, on memory that is at hand."""
     if not terms:
         return y
-    result = list(y)
-    for j, factor in terms:
-        for c, slope in enumerate(slopes[j]):
-            result[c] = torch.add(result[c], slope, alpha=factor)
-    return tuple(result)
+    (first, factor), rest = terms[0], terms[1:]
+    result = tuple(torch.add(part, slope, alpha=factor) for part, slope in zip(y, slopes[first], strict=True))
+    if rest and is_transformed():
+        for j, factor in rest:
+            result = tuple(torch.add(part, slope, alpha=factor) for part, slope in zip(result, slopes[j], strict=True))
+        return result
+    for j, factor in rest:
+        for part, slope in zip(result, slopes[j], strict=True):
+            part.add_(slope, alpha=factor)
+    return result
 
 
 def rk_step(stages: Stages, y: State, step: Step, first: State | None = None) -> tuple[State, list[State]]:
