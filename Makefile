@@ -35,6 +35,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/seeds.py
 	$(BIN)/python benchmarks/evolving.py
+	$(BIN)/python benchmarks/halving.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
