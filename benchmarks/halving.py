@@ -1,4 +1,4 @@
-"""Half of the steps, half of the time: a block with 8 RK4 steps and the same with 4, as they are and frozen, in turns."""
+"""Half of the steps, half of the time: a block with 8 RK4 steps and the same with 4, as they are and frozen."""
 
 import json
 from functools import partial
