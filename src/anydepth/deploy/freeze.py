@@ -226,9 +226,9 @@ def _call_directly(graph: fx.GraphModule) -> None:
         key = str(node.target)
         if key not in written:
             written[key] = (f"weight{len(written)}", None if conv.bias is None else f"bias{len(written)}")
-            for name, parameter in zip(written[key], (conv.weight, conv.bias), strict=True):
+            for name, own in zip(written[key], ("weight", "bias"), strict=True):
                 if name is not None:
-                    graph.register_parameter(name, parameter)
+                    graph.register_parameter(name, conv.get_parameter(own))
         with graph.graph.inserting_before(node):
             weight, bias = (None if name is None else graph.graph.get_attr(name) for name in written[key])
         settings = (conv.stride, conv.padding, conv.dilation, conv.groups)
