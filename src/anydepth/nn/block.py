@@ -102,7 +102,6 @@ class ContinuousBlock(nn.Module):
         self.unit = lift([first, *rest], self.lifted)
         self.aliases = aliases_of(self.unit)
         self.label = f"block {name!r}" if name else f"the block of {type(self.unit).__name__}"
-        self.evolutions = nn.ModuleDict()
         for lifted_name in self.lifted:
             self._renew(lifted_name)
 
@@ -149,6 +148,12 @@ class ContinuousBlock(nn.Module):
         """What is stored for a tensor, and the parameters that its function has besides."""
         own = self.evolutions[_key(name)].parameters() if _key(name) in self.evolutions else ()
         return (self.stored(name), *own)
+
+    @property
+    def evolutions(self) -> nn.ModuleDict:
+        """The evolutions of tensors that evolve; a submodule where there are any."""
+        kept = self._modules.get("evolutions")
+        return kept if isinstance(kept, nn.ModuleDict) else nn.ModuleDict()
 
     @staticmethod
     def home_of(name: str) -> str:
@@ -262,10 +267,14 @@ class ContinuousBlock(nn.Module):
         made = part.function.module(stored.shape[1:])
         if made is not None and part.kind is not Kind.PARAMETER:
             raise ConfigError(f"{name!r} is state, which training leaves and nothing evolves; give it a basis")
+        kept = self.evolutions
         if made is not None:
-            self.evolutions[_key(name)] = made.to(stored.device, stored.dtype)
-        elif _key(name) in self.evolutions:
-            del self.evolutions[_key(name)]
+            kept[_key(name)] = made.to(stored.device, stored.dtype)
+        elif _key(name) in kept:
+            del kept[_key(name)]
+        self._modules.pop("evolutions", None)
+        if len(kept):
+            self._modules["evolutions"] = kept
 
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state_dict: Mapping[str, Any], prefix: str, *rest: Any
