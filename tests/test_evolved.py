@@ -16,7 +16,7 @@ from torch.func import functional_call
 
 import anydepth as ad
 from anydepth.depth.times import Instant, Side
-from anydepth.errors import ConfigError, ModelFileError
+from anydepth.errors import ConfigError, ModelFileError, UnitError
 from anydepth.nn.evolutions import EVOLUTIONS, Evolution
 from anydepth.nn.evolutions.rda import ReactionDiffusionAdvection
 from anydepth.nn.evolved import Evolved
@@ -24,6 +24,7 @@ from anydepth.nn.kernels import TimeKernel
 from anydepth.nn.parts import build
 from anydepth.recipes.anodev2 import LAYOUTS, VARIANTS, config
 from anydepth.train.config import read_config
+from anydepth.train.gradients import compare_gradients
 from anydepth.train.loop import train
 from anydepth.train.penalty import penalty
 from command import assert_refused, run_command
@@ -448,6 +449,72 @@ def test_a_model_is_called_with_other_parameters():
     torch.testing.assert_close(functional_call(block, other, (x,)), moved(x))
 
 
+class Masked(nn.Module):
+    """A q with a tensor that is no parameter, and with dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.rate, self.mask, self.dropout = nn.Parameter(torch.tensor(0.5)), torch.ones(3), nn.Dropout(0.5)
+
+    def forward(self, w):
+        return self.rate * self.dropout(self.mask * w)
+
+
+def test_a_users_evolution_is_a_fixed_function():
+    block, x = block_with(Evolved(lambda shape: Masked())), image()
+    assert torch.equal(block(x), block(x))
+
+
+@pytest.mark.parametrize("evolved", ALL, ids=str)
+def test_every_evolution_takes_narrow_numbers(evolved):
+    block = block_with(evolved, dtype=torch.bfloat16)
+    assert block(image(dtype=torch.bfloat16)).isfinite().all()
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keys, self.values = nn.Parameter(torch.randn(3, 3)), nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x):
+        return torch.softmax(x @ self.keys, -1) @ self.values
+
+
+def test_names_of_tensors_may_be_those_of_a_dict():
+    block = ad.ContinuousBlock(Attention, weights={"*": Evolved("linear")})
+    assert block.evolution("keys") is not block.evolution("values")
+
+
+class UsedTwice(nn.Module):
+    def __init__(self, weights):
+        super().__init__()
+        self.a = self.b = ad.ContinuousBlock(lambda: nn.Linear(3, 3), weights=weights, scheme="euler", steps=2)
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+def test_a_block_under_two_names_is_loaded(tmp_path):
+    weights, x = {"weight": Evolved("linear"), "*": ("constant", 2)}, torch.randn(4, 3)
+    model = UsedTwice(weights)
+    small = ad.compress(model, basis="constant", size=2)
+    for name, saved in {"evolved": model, "plain": small}.items():
+        ad.save(saved, tmp_path / name)
+        for into in (UsedTwice(weights), ad.compress(UsedTwice(weights), basis="constant", size=2)):
+            assert torch.equal(ad.load(tmp_path / name, into=into)(x), saved(x))
+
+
+def test_dropout_is_refused_by_kkt_and_repeated_by_the_comparison():
+    noisy = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    block = ad.ContinuousBlock(lambda: deepcopy(noisy), gradient="kkt")
+    with pytest.raises(UnitError, match="random numbers"):
+        block(torch.randn(2, 3)).sum().backward()
+    model = nn.Sequential(nn.Dropout(0.5), ad.ContinuousBlock(lambda: nn.Linear(3, 3), steps=2))
+    x = torch.randn(4, 3, dtype=F64)
+    rows = compare_gradients(model, lambda net: net(x).square().sum(), ["backprop", "checkpoint"], [1])
+    assert all(row.error < 1e-12 for row in rows)
+
+
 def test_half_precision_and_channels_last_pass_through():
     block = block_with(Evolved("rda"), dtype=torch.bfloat16).to(memory_format=torch.channels_last)
     assert block(image(dtype=torch.bfloat16)).dtype == torch.bfloat16
@@ -464,6 +531,9 @@ def test_half_precision_and_channels_last_pass_through():
         (lambda: Evolved("rda", kernel="gauss"), "kernel in time"),
         (lambda: Evolved("rda", kernel={"name": "box", "width": 0}), "width"),
         (lambda: Evolved(3), "function of a shape"),
+        (lambda: Evolved(nn.Linear(3, 3)), "function of a shape"),
+        (lambda: Evolved("rda", kernel={"name": "box", "width": 1e-17}), "width"),
+        (lambda: ad.compress(block_with(Evolved("rda")), basis="constant"), "no size"),
         (lambda: block_with(Evolved("rda", {"per": "pixel"})), "per 'filter'"),
         (lambda: block_with(Evolved("rda", {"terms": ["waves"]})), "unknown term"),
         (lambda: block_with(Evolved("rda", {"diffusion": -1.0})), "diffusion"),
@@ -539,6 +609,7 @@ def test_the_regulariser_is_that_of_the_initial_weights_and_the_coefficients():
     assert penalty(block, 0.5, 2.0).item() == pytest.approx(0.5 * initial + 2 * own)
     assert penalty(block, 0, 0) is None
     assert penalty(ad.ContinuousBlock(conv()), 1.0, 1.0) is None
+    assert penalty(block_with(Evolved("none")), 1.0, 1.0).item() > 0
 
 
 def test_descriptions_name_every_choice():

@@ -198,3 +198,34 @@ def test_writing_in_place_leaves_inputs_and_other_readers_alone():
     x = torch.randn(3, 2, 4, 4).bfloat16()
     with torch.no_grad():
         torch.testing.assert_close(ad.freeze(narrow)(x), narrow(x), rtol=1e-2, atol=1e-2)
+
+
+class Everyday(nn.Module):
+    """Names that freezing would take, a view, a hook, and a norm that cannot be folded."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.norm = nn.Conv2d(2, 2, 3, padding=1), nn.BatchNorm2d(2)
+        self.block = ad.ContinuousBlock(lambda: nn.Conv2d(2, 2, 3, padding=1), "constant", 2, scheme="euler", steps=2)
+        self.weight0, self.shift0 = nn.Parameter(torch.full((1,), 3.0)), nn.Parameter(torch.full((1,), 2.0))
+        self.head = nn.Linear(32, 3)
+
+    def forward(self, x):
+        y = self.block(self.stem(self.norm(x))) * self.weight0 + self.shift0
+        return self.head(y.view(x.size(0), -1))
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_names_views_and_hooks_survive(hooked):
+    model = Everyday().eval()
+    if hooked:
+        model.stem.register_forward_hook(lambda module, given, out: 2 * out)
+    x = torch.randn(3, 2, 4, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(ad.freeze(model)(x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_autocast_keeps_the_state_wide():
+    block = ad.ContinuousBlock(lambda: nn.Conv2d(2, 2, 1), "constant", 4, scheme="euler", steps=4).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        assert ad.freeze(block)(torch.randn(3, 2, 4, 4)).dtype == torch.float32

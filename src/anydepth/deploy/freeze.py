@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from itertools import count
 from typing import Any
 
 import torch
@@ -55,6 +56,7 @@ def freeze(model: nn.Module) -> fx.GraphModule:
     _write_sums(graph)
     _reuse_memory(graph)
     _call_directly(graph)
+    _allow_any_layout(graph)
     for parameter in graph.parameters():
         parameter.requires_grad_(False)
         if parameter.dim() == 4:
@@ -136,7 +138,7 @@ def _fold_norms(graph: fx.GraphModule) -> None:
             continue
         key = (str(layer.target), str(node.target))
         if key not in folded:
-            folded[key] = f"{key[0]}_with_norm{len(folded)}"
+            folded[key] = _unused(graph, f"{key[0]}_with_norm")
             conv, norm = (graph.get_submodule(target) for target in key)
             graph.add_submodule(folded[key], fuse_conv_bn_eval(conv, norm))  # pyright: ignore[reportArgumentType]
         layer.target = folded[key]
@@ -151,11 +153,11 @@ def _write_norms(graph: fx.GraphModule) -> None:
     written: dict[str, tuple[str, str]] = {}
     for node in list(graph.graph.nodes):
         norm = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
-        if type(norm) is not nn.BatchNorm2d or norm.running_var is None or len(node.args) != 1 or is_parametrized(norm):
+        if type(norm) is not nn.BatchNorm2d or norm.running_var is None or len(node.args) != 1 or not _is_plain(norm):
             continue
         key = str(node.target)
         if key not in written:
-            written[key] = (f"shift{len(written)}", f"factor{len(written)}")
+            written[key] = _unused(graph, "shift"), _unused(graph, "factor")
             for name, value in zip(written[key], _affine(norm), strict=True):
                 graph.register_buffer(name, value)
         with graph.graph.inserting_before(node):
@@ -179,7 +181,7 @@ def _affine(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
 
 def _write_sums(graph: fx.GraphModule) -> None:
     """Sums y + h * slope as PyTorch's own; where the slope is a layer's result that nothing else takes, h goes into the
-    layer and the sum is written over that result: memory that is at hand is faster."""
+    layer."""
     is_wide = all(parameter.dtype.itemsize >= 4 for parameter in graph.parameters())
     for node in list(graph.graph.nodes):
         if node.target is not _plus:
@@ -188,7 +190,7 @@ def _write_sums(graph: fx.GraphModule) -> None:
         node.meta.pop("is_wrapped", None)
         if is_wide and _is_fresh(graph, slope, _LINEAR) and not _is_shared(graph, slope):
             slope.target = _scaled(graph, str(slope.target), factor)
-            node.op, node.target, node.args = "call_method", "add_", (slope, state)
+            node.target, node.args = torch.add, (state, slope)
         else:
             node.target, node.args, node.kwargs = torch.add, (state, slope), {"alpha": factor}
     graph.delete_all_unused_submodules()
@@ -201,8 +203,9 @@ def _scaled(graph: fx.GraphModule, name: str, factor: float) -> str:
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.mul_(factor)
-    graph.add_submodule(f"{name}_scaled", module)
-    return f"{name}_scaled"
+    scaled = _unused(graph, f"{name}_scaled")
+    graph.add_submodule(scaled, module)
+    return scaled
 
 
 def _reuse_memory(graph: fx.GraphModule) -> None:
@@ -221,11 +224,11 @@ def _call_directly(graph: fx.GraphModule) -> None:
     written: dict[str, tuple[str, str | None]] = {}
     for node in list(graph.graph.nodes):
         conv = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
-        if type(conv) is not nn.Conv2d or conv.padding_mode != "zeros" or len(node.args) != 1 or is_parametrized(conv):
+        if type(conv) is not nn.Conv2d or conv.padding_mode != "zeros" or len(node.args) != 1 or not _is_plain(conv):
             continue
         key = str(node.target)
         if key not in written:
-            written[key] = (f"weight{len(written)}", None if conv.bias is None else f"bias{len(written)}")
+            written[key] = (_unused(graph, "weight"), None if conv.bias is None else _unused(graph, "bias"))
             for name, own in zip(written[key], ("weight", "bias"), strict=True):
                 if name is not None:
                     graph.register_parameter(name, conv.get_parameter(own))
@@ -237,6 +240,15 @@ def _call_directly(graph: fx.GraphModule) -> None:
     graph.recompile()
 
 
+def _allow_any_layout(graph: fx.GraphModule) -> None:
+    """Views as reshapes: with the channels innermost, a tensor may have to be copied for it."""
+    for node in graph.graph.nodes:
+        is_shape = all(not isinstance(arg, torch.dtype) for arg in node.args) and not node.kwargs
+        if node.op == "call_method" and node.target == "view" and is_shape:
+            node.target = "reshape"
+    graph.recompile()
+
+
 def _is_fresh(graph: fx.GraphModule, node: Any, kinds: tuple[type[nn.Module], ...]) -> bool:
     """Whether a node is a new tensor, made by a layer of these kinds for one reader alone."""
     if isinstance(node, fx.Node) and node.target is torch.addcmul and nn.BatchNorm2d in kinds:
@@ -244,7 +256,22 @@ def _is_fresh(graph: fx.GraphModule, node: Any, kinds: tuple[type[nn.Module], ..
     if not isinstance(node, fx.Node) or node.op != "call_module" or len(node.users) > 1:
         return False
     layer = graph.get_submodule(str(node.target))
-    return type(layer) in kinds and not is_parametrized(layer)
+    return type(layer) in kinds and _is_plain(layer)
+
+
+def _is_plain(layer: nn.Module) -> bool:
+    """Whether a layer does what its class does with its own parameters: no hooks, no weights made elsewhere."""
+    has_hooks = layer._forward_hooks or layer._forward_pre_hooks
+    own = all(isinstance(getattr(layer, name), nn.Parameter | None) for name in ("weight", "bias"))
+    return own and not has_hooks and not is_parametrized(layer)
+
+
+def _unused(graph: fx.GraphModule, name: str) -> str:
+    """The name with the first number that makes it a new one."""
+    path, _, last = name.rpartition(".")
+    home = graph.get_submodule(path)
+    number = next(n for n in count() if not hasattr(home, f"{last}{n}"))
+    return f"{name}{number}"
 
 
 def _is_shared(graph: fx.GraphModule, node: fx.Node) -> bool:
@@ -263,4 +290,4 @@ def _feeding(graph: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if layer.op != "call_module" or len(layer.users) > 1:
         return None
     conv = graph.get_submodule(str(layer.target))
-    return layer if type(conv) in _CONVOLUTIONS and not is_parametrized(conv) else None
+    return layer if type(conv) in _CONVOLUTIONS and _is_plain(conv) and _is_plain(norm) else None

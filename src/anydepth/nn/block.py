@@ -163,7 +163,7 @@ class ContinuousBlock(nn.Module):
     def evolution(self, name: str) -> nn.Module:
         """q of an evolving tensor of the unit, by its name there."""
         if _key(name) not in self.evolutions:
-            known = [other.replace(":", ".") for other in self.evolutions]
+            known = [other.removeprefix("w:").replace(":", ".") for other in self.evolutions]
             raise ConfigError(f"tensor {name!r} does not evolve; {choices(name, known)}")
         return self.evolutions[_key(name)]
 
@@ -319,7 +319,7 @@ def _finite_fraction(scale: Any) -> Fraction:
 
 def _key(name: str) -> str:
     """A tensor's name as that of a module."""
-    return name.replace(".", ":")
+    return "w:" + name.replace(".", ":")
 
 
 def _same_tail(a: Tensor, b: Tensor) -> bool:

@@ -41,7 +41,8 @@ class Evolved:
     closed form, as for "rda" and "linear", there is no grid.
 
     Args:
-        evolution: the registered name of q, or a function that makes a module w -> dw/dt for a tensor's shape.
+        evolution: the registered name of q, or a function that makes a module w -> dw/dt for a tensor's shape,
+            which is run in evaluation mode.
         options: of that evolution.
         steps, scheme: the grid and the scheme of w, where w is not known in closed form.
         kernel: the kernel K in time, by name ("dirac", "exponential", "box") or as a `TimeKernel`.
@@ -62,7 +63,7 @@ class Evolved:
         self.evolution, self.options = evolution, dict(options or {})
         if isinstance(evolution, str):
             check_options(f"evolution {evolution!r}", EVOLUTIONS[evolution], self.options, given=1)
-        elif not callable(evolution):
+        elif not callable(evolution) or isinstance(evolution, nn.Module):
             raise ConfigError(f"an evolution is a name or a function of a shape, got {evolution!r}")
         elif self.options:
             raise ConfigError("options go with the name of an evolution; put them into the function that makes it")
@@ -198,9 +199,14 @@ class _Run(nn.Module):
 
 @lru_cache(maxsize=256)
 def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[_Run, tuple[str, ...]]:
-    """A q of the right form without numbers, and the names of its parameters."""
-    with torch.device("meta"):
-        run = _Run(function.module(shape))
+    """A q of the right form, whose numbers do not count, and the names of its parameters."""
+    if isinstance(function.evolution, str):
+        with torch.device("meta"):
+            run = _Run(function.module(shape))
+    else:
+        with torch.random.fork_rng():
+            run = _Run(function.module(shape))
+    run.eval()
     return run, tuple(name for name, _ in run.named_parameters())
 
 
@@ -213,7 +219,8 @@ def own_shapes(function: Evolved, shape: Sequence[int]) -> dict[str, tuple[int, 
 def evolve(function: Evolved, times: Sequence[Fraction], stored_KX: Tensor, own: Sequence[Tensor]) -> Tensor:
     """w at increasing times, given what is stored and the parameters p."""
     run, names = _template(function, tuple(stored_KX.shape[1:]))
-    given = dict(zip(names, own, strict=True))
+    wide = torch.promote_types(stored_KX.dtype, torch.float32)
+    given = {name: tensor.to(wide) for name, tensor in zip(names, own, strict=True)}
     with lock_of(run):
         return functional_call(run, given, (lambda q: function.along(q, stored_KX[0], times),))
 

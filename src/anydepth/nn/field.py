@@ -70,7 +70,7 @@ class BlockField:
         self.counts_writes = counts and not any(part.is_inference() for part in parts)
         self.accepted: list[Sample] = []
         self.leaves_checked = False
-        self.must_repeat = updates and (block.grid is None or block.gradient == "adjoint")
+        self.must_repeat = updates and (block.grid is None or block.gradient in ("adjoint", "kkt"))
 
     @property
     def scale(self) -> Fraction:
@@ -251,7 +251,7 @@ class BlockStages:
         if not torch.equal(seed, random_state(self.field.device)):
             raise UnitError(
                 f"unit {type(self.field.block.unit).__name__} draws random numbers in training (dropout?), so its "
-                "field differs from call to call; adaptive schemes and the adjoint need a fixed scheme with "
+                "field differs from call to call; adaptive schemes and adjoint gradients need a fixed scheme with "
                 "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
             )
 

@@ -32,8 +32,8 @@ class TimeKernel:
     def __post_init__(self) -> None:
         if self.name not in NAMES:
             raise ConfigError(f"unknown kernel in time {self.name!r}; {choices(self.name, NAMES)}")
-        if not isinstance(self.width, (int, float)) or not (isfinite(self.width) and self.width > 0):
-            raise ConfigError(f"the width of a kernel in time must be a number above 0, got {self.width!r}")
+        if not isinstance(self.width, (int, float)) or not (isfinite(self.width) and self.width >= 1e-6):
+            raise ConfigError(f"the width of a kernel in time must be a number from 1e-6, got {self.width!r}")
         if not isinstance(self.normalised, bool):
             raise ConfigError(f"normalised is true or false, got {self.normalised!r}")
 

@@ -28,7 +28,7 @@ class Together(nn.Module):
         first = models[0]
         block = cast(ContinuousBlock, first.block) if type(first) is Flow else None
         chain = None if block is None or block.plan is None else chain_of(block.unit)
-        if block is None or chain is None:
+        if block is None or chain is None or len(block.evolutions):
             raise ConfigError("nets run together must be flows whose field is a chain of linear maps, with fixed steps")
         if any(type(model) is not Flow or model.config != first.config for model in models):
             raise ConfigError("nets run together must be made of one config")

@@ -13,6 +13,7 @@ from anydepth.depth.grids import Grid, GridLike, unit_grid
 from anydepth.depth.transfer import METHODS
 from anydepth.errors import AnydepthWarning, ConfigError, choices
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.evolved import Evolved
 from anydepth.nn.functions import WeightFunction
 from anydepth.nn.retired import watch_retired
 from anydepth.nn.solver import Solver
@@ -181,6 +182,8 @@ def _functions(
             f"block {name!r} mixes weight functions, so one size does not fit all; "
             f"give size={{{name!r}: {{'pattern': size}}}} by tensor name, or name a basis for all"
         )
+    if size is None and any(isinstance(function, Evolved) for function in block.functions.values()):
+        raise ConfigError(f"block {name!r} has evolved weights, which have no size; give a size with the basis")
     return {n: f.resized(f.size if size is None else size, basis) for n, f in block.functions.items()}
 
 

@@ -221,16 +221,17 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
 def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the tensors that the model will have when its blocks have taken on their new functions."""
     blocks = blocks_of(model)
+    everywhere = {n: m for n, m in model.named_modules(remove_duplicate=False) if isinstance(m, ContinuousBlock)}
     sizes, own = {}, {}
     for name, (functions, *_) in prepared.items():
-        prefix = f"{name}." if name else ""
+        prefixes = [f"{other}." if other else "" for other, block in everywhere.items() if block is blocks[name]]
         for tensor, function in functions.items():
             stored = blocks[name].stored(tensor)
             sizes[id(stored)] = function.size
-            if isinstance(function, Evolved):
-                home = f"{prefix}{blocks[name].home_of(tensor)}"
-                own |= {f"{home}.{key}": shape for key, shape in own_shapes(function, stored.shape[1:]).items()}
-    inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in blocks)
+            shapes = own_shapes(function, stored.shape[1:]) if isinstance(function, Evolved) else {}
+            home = blocks[name].home_of(tensor)
+            own |= {f"{prefix}{home}.{key}": shape for prefix in prefixes for key, shape in shapes.items()}
+    inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in everywhere)
     kept = {key: value for key, value in model.state_dict(keep_vars=True).items() if not key.startswith(inside)}
     shapes = {k: (sizes[id(v)], *v.shape[1:]) if id(v) in sizes else tuple(v.shape) for k, v in kept.items()}
     return shapes | own

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from anydepth.errors import ConfigError, choices
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.evolved import Evolved
 from anydepth.nn.gradient import GRADIENTS
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_gradient, set_solver
@@ -74,9 +75,11 @@ def _gradient(model: nn.Module, loss: Callable[[nn.Module], Tensor], mode: str) 
     model.zero_grad()
     state = {name: buffer.clone() for name, buffer in model.named_buffers()}
     began = perf_counter()
-    with _counting() as kept:
-        value = loss(model)
-    value.backward()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # for dropout outside the blocks
+        with _counting() as kept:
+            value = loss(model)
+        value.backward()
     seconds = perf_counter() - began
     with torch.no_grad():
         for name, buffer in model.named_buffers():
@@ -107,7 +110,7 @@ def _parts(model: nn.Module) -> tuple[set[str] | None, set[str], set[str]]:
             continue
         lead = f"{prefix}." if prefix else ""
         own |= {f"{lead}evolutions.{name}" for name, _ in block.evolutions.named_parameters()}
-        initial |= {f"{lead}unit.{name}" for name in block.lifted if len(block.held(name)) > 1}
+        initial |= {f"{lead}unit.{name}" for name, function in block.functions.items() if isinstance(function, Evolved)}
     return None, initial, own
 
 

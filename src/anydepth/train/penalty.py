@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from anydepth.nn.evolved import Evolved
 from anydepth.surgery.blocks import blocks_of
 
 
@@ -10,8 +11,9 @@ def penalty(model: nn.Module, initial: float, evolution: float) -> Tensor | None
     """initial |w0|^2 + evolution |p|^2 over all tensors that evolve; None where there is nothing to add."""
     if not initial and not evolution:
         return None
-    held = [block.held(name) for block in blocks_of(model).values() for name in block.lifted]
-    parts = [(initial, first) for first, *own in held if own and initial]
+    blocks = blocks_of(model).values()
+    held = [b.held(name) for b in blocks for name, function in b.functions.items() if isinstance(function, Evolved)]
+    parts = [(initial, first) for first, *_ in held if initial]
     parts += [(evolution, tensor) for _, *own in held for tensor in own if evolution]
     terms = [factor * tensor.square().sum() for factor, tensor in parts]
     return torch.stack(terms).sum() if terms else None
