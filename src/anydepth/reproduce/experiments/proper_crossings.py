@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COARSE = 8
-"""Steps of Fig 1 (b); the fine net has the most steps of the task: 256 in the paper, 512 at cpu scale, since with 256 one
-of five seeds still crossed too often (0.49 % of pairs, the others at most 0.04 %; mean ratio 93)."""
+"""Steps of Fig 1 (b); the fine net has the most steps of the task: 256 in the paper, 512 at cpu scale, since with 256
+one of five seeds still crossed too often (0.49 % of pairs, the others at most 0.04 %; mean ratio 93)."""
 SETTINGS = {
     "smoke": SMOKE[LANDSCAPE],
     "cpu": Task(PAPER[LANDSCAPE].title, "proper-landscape", ("training.steps=10000",), (COARSE, 512)),
