@@ -17,7 +17,7 @@ from torch.func import functional_call
 import anydepth as ad
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import ConfigError, ModelFileError, UnitError
-from anydepth.nn.evolutions import EVOLUTIONS, Evolution
+from anydepth.nn.evolutions import EVOLUTIONS
 from anydepth.nn.evolutions.rda import ReactionDiffusionAdvection
 from anydepth.nn.evolved import Evolved
 from anydepth.nn.kernels import TimeKernel
@@ -28,6 +28,7 @@ from anydepth.train.gradients import compare_gradients
 from anydepth.train.loop import train
 from anydepth.train.penalty import penalty
 from command import assert_refused, run_command
+from crashing import remains, train_and_crash
 from small_runs import tiny
 
 F64 = torch.float64
@@ -585,21 +586,24 @@ def test_the_baseline_is_a_plain_resnet():
 RDA = '{"conv*": {"evolution": "rda"}, "*": {"basis": "constant", "size": 2}}'
 
 
-def test_evolving_models_train_under_control_resume_and_load(tmp_path):
-    settings = (
-        "training.steps=6",
-        f"model.options.weights={RDA}",
-        "model.options.scheme=euler",
-        "model.options.steps=2",
-    )
+EVOLVING = (f"model.options.weights={RDA}", "model.options.scheme=euler", "model.options.steps=2")
+
+
+def test_step_controllers_drive_evolving_models(tmp_path):
     control = 'control={"name": "steady", "every": 1, "examples": 20}'
-    run = train(tiny(*settings, "training.epochs=null", control), tmp_path / "a")
-    lines = [line for line in run.metrics() if line["kind"] == "control"]
-    assert lines[0]["event"] == "start"
-    model = run.model()
-    moved = [p for name, p in model.named_parameters() if "evolutions" in name and "diffusion" not in name]
+    run = train(tiny(*EVOLVING, control), tmp_path / "run")
+    assert [line for line in run.metrics() if line["kind"] == "control"][-1]["steps"] >= 12
+    moved = [p for name, p in run.model().named_parameters() if name.endswith(("advection", "reaction"))]
     assert moved
-    assert any(bool(p.detach().abs().max() > 0) for p in moved)
+    assert all(bool(parameter.abs().max() > 0) for parameter in moved)
+
+
+def test_killed_and_resumed_an_evolving_model_is_uninterrupted_to_the_bit(tmp_path):
+    config = tiny(*EVOLVING, "checkpoint_minutes=0")
+    whole = remains(train(config, tmp_path / "whole").folder)
+    assert train_and_crash(tmp_path / "run", config, ".json renamed", 3)
+    train(config, tmp_path / "run", resume=True)
+    assert remains(tmp_path / "run") == whole
 
 
 def test_the_regulariser_is_that_of_the_initial_weights_and_the_coefficients():
@@ -612,17 +616,13 @@ def test_the_regulariser_is_that_of_the_initial_weights_and_the_coefficients():
     assert penalty(block_with(Evolved("none")), 1.0, 1.0).item() > 0
 
 
-def test_descriptions_name_every_choice():
-    for evolved in ALL:
-        made = {
-            "data": {"name": "digits"},
-            "model": {"name": "image", "options": {"weights": {"*": evolved.describe()}}},
-        }
-        text = read_config(made | {"optimizer": {"name": "sgd", "lr": 1}, "training": {"epochs": 1}}).plain()
-        assert ad.ContinuousBlock(
-            conv(), weights={"*weight": text["model"]["options"]["weights"]["*"], "*": ("constant", 1)}
-        )
-    assert all(issubclass(EVOLUTIONS[name], Evolution) for name in EVOLUTIONS)
+@pytest.mark.parametrize("evolved", ALL, ids=str)
+def test_a_description_in_a_config_gives_the_same_function(evolved):
+    options = {"weights": {"*weight": evolved.describe(), "*": ["constant", 1]}}
+    model = {"model": {"name": "image", "options": options}, "optimizer": {"name": "sgd", "lr": 1}}
+    plain = read_config({"data": {"name": "digits"}, "training": {"epochs": 1}} | model).plain()
+    block = ad.ContinuousBlock(conv(), weights=plain["model"]["options"]["weights"])
+    assert block.functions["0.weight"] == evolved
 
 
 def test_the_command_compares_gradients(tmp_path, capsys):
