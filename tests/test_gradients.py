@@ -366,3 +366,63 @@ def test_compiling_an_adaptive_block_is_refused_with_the_way_out():
     block = ad.ContinuousBlock(Smooth, "linear", 3, scheme="dopri54")
     with pytest.raises(ConfigError, match=r"block\.unit\.compile"):
         torch.compile(block, backend="eager")(torch.randn(4, 3))
+
+
+class Watched(nn.Module):
+    """A convolution that notes whether the gradients of its results are in channels-last."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.conv, self.seen = nn.Conv2d(3, 3, 3, padding=1), seen
+
+    def forward(self, x):
+        out = self.conv(x)
+        if out.requires_grad:
+            out.register_hook(lambda grad: self.seen.append(grad.is_contiguous(memory_format=torch.channels_last)))
+        return out
+
+
+@pytest.mark.parametrize("mode", ["backprop", "checkpoint", "adjoint", "kkt"])
+@pytest.mark.parametrize("is_last", [True, False])
+def test_gradients_keep_the_memory_format_of_the_state(mode, is_last):
+    """Whatever format the gradient of the result comes in, the units see that of the images, and all values agree."""
+    seen, found = [], []
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(lambda: Watched(seen), steps=3, scheme="rk4", gradient=mode).double()
+    wanted, other = (torch.channels_last, torch.contiguous_format)[:: 1 if is_last else -1]
+    x = torch.randn(2, 3, 4, 5, dtype=torch.float64).to(memory_format=wanted)
+    pull = torch.randn(x.shape, dtype=torch.float64)
+    for form in (wanted, other):
+        leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+        block(leaf).backward(pull.to(memory_format=form))
+        found.append([leaf.grad, *(p.grad.clone() for p in block.parameters())])
+        block.zero_grad()
+    assert len(seen) >= 24 and set(seen) == {is_last}
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_format_is_kept_for_states_of_several_parts_and_results_written_in_place():
+    seen = []
+    block = ad.ContinuousBlock(lambda: Pair(seen), steps=2, scheme="midpoint", gradient="checkpoint")
+    x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last).requires_grad_()
+    z = torch.randn(2, 5, requires_grad=True)
+    image, vector = block((x, z))
+    (image.relu_().square().mean() + vector.square().mean()).backward()
+    assert seen and all(seen) and x.grad is not None and z.grad is not None
+
+
+class Pair(nn.Module):
+    def __init__(self, seen):
+        super().__init__()
+        self.unit, self.linear = Watched(seen), nn.Linear(5, 5)
+
+    def forward(self, state):
+        return self.unit(state[0]), self.linear(state[1])
+
+
+def test_the_kept_format_can_be_differentiated_twice():
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(lambda: nn.Sequential(nn.Conv2d(2, 2, 1), nn.Tanh()), steps=2).double()
+    x = torch.randn(1, 2, 2, 3, dtype=torch.float64).to(memory_format=torch.channels_last).requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda y: block(y).square().sum(), (x,))

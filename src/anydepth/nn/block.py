@@ -26,7 +26,7 @@ from anydepth.nn.retired import watch_retired
 from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of
 from anydepth.nn.solve import along, quick, solve
 from anydepth.nn.solver import Solver, make_solver
-from anydepth.nn.structure import State, check_finite, like, parts_of, wide
+from anydepth.nn.structure import State, check_finite, keep_format, like, parts_of, wide
 
 
 class ContinuousBlock(nn.Module):
@@ -204,7 +204,7 @@ class ContinuousBlock(nn.Module):
         if found is not None:
             return like(x, found)
         field = BlockField(self, x, args, kwargs)
-        y = solve(self, y, field)
+        y = keep_format(solve(self, y, field))
         if self.training:
             field.commit()
         return like(x, y)

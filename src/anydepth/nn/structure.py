@@ -1,5 +1,6 @@
 """A state is a tensor or a tuple of tensors: its parts, its precision, and slopes that must match it."""
 
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -30,6 +31,28 @@ def like(x: Tensor | State, y: State) -> Tensor | State:
     if isinstance(x, tuple):
         return tuple(part.to(given.dtype) for part, given in zip(y, x, strict=True))
     return y[0].to(x.dtype)
+
+
+def keep_format(parts: State) -> State:
+    """The same tensors, whose gradients will have their memory format, whatever a loss makes of it.
+
+    Images in channels-last with gradients that are not cost a copy in every convolution.
+    """
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or is_transformed():
+        return parts
+    for part in parts:
+        if part.grad_fn is not None and part.dim() in (4, 5):
+            last = torch.channels_last if part.dim() == 4 else torch.channels_last_3d
+            form = next((f for f in (torch.contiguous_format, last) if part.is_contiguous(memory_format=f)), None)
+            if form is not None:
+                part.grad_fn.register_prehook(partial(_formatted, part.output_nr, form))
+    return parts
+
+
+def _formatted(place: int, form: torch.memory_format, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(
+        grad.contiguous(memory_format=form) if i == place and grad is not None else grad for i, grad in enumerate(grads)
+    )
 
 
 def outline(x: Tensor | State) -> Tensor | State:
