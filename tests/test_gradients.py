@@ -397,7 +397,8 @@ def test_gradients_keep_the_memory_format_of_the_state(mode, is_last):
         block(leaf).backward(pull.to(memory_format=form))
         found.append([leaf.grad, *(p.grad.clone() for p in block.parameters())])
         block.zero_grad()
-    assert len(seen) >= 24 and set(seen) == {is_last}
+    assert len(seen) >= 24
+    assert set(seen) == {is_last}
     for mine, theirs in zip(*found, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
 
@@ -409,7 +410,10 @@ def test_a_format_is_kept_for_states_of_several_parts_and_results_written_in_pla
     z = torch.randn(2, 5, requires_grad=True)
     image, vector = block((x, z))
     (image.relu_().square().mean() + vector.square().mean()).backward()
-    assert seen and all(seen) and x.grad is not None and z.grad is not None
+    assert seen
+    assert all(seen)
+    assert x.grad is not None
+    assert z.grad is not None
 
 
 class Pair(nn.Module):

@@ -14,7 +14,7 @@ from anydepth.nn.together import Together
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
 from anydepth.reproduce.experiments.proper_fields import jacobian, mlp, zeros
-from anydepth.reproduce.experiments.proper_grid import critical_steps, succeeded
+from anydepth.reproduce.experiments.proper_grid import _same_around, critical_steps, succeeded
 from anydepth.reproduce.flows import FACTORS, examine, is_proper
 from anydepth.reproduce.study import Study
 from anydepth.train.evaluate import evaluate
@@ -242,6 +242,22 @@ def test_the_critical_steps_of_a_seed():
     assert critical_steps({1: [bad], 2: [good], 4: [None], 8: [good]}, 0) == 2
     assert critical_steps({1: [good], 2: [bad]}, 0) is None
     assert critical_steps({1: [None], 2: [None]}, 0) is None
+
+
+def test_accuracy_on_both_sides_of_the_critical_step_is_compared_seed_by_seed():
+    """Far from it, and for seeds without one, nothing is compared."""
+
+    def cell(*accuracies):
+        return [{"accuracy": accuracy} for accuracy in accuracies]
+
+    cells = {1: cell(100.0, 100.0), 4: cell(80.0, 60.0), 8: cell(82.0, 60.0), 16: cell(81.0, 50.0), 128: cell(0.0, 0.0)}
+    near = _same_around("x", cells, [16, None])
+    assert near.holds
+    assert "0.0" in near.ours
+    assert "1 of 2 seeds" in near.ours
+    assert not _same_around("x", cells, [16, 16]).holds
+    assert _same_around("x", cells, [None, None]).holds is None
+    assert _same_around("x", cells, [1, None]).holds is None, "no net is coarser"
 
 
 def test_seeds_that_learnt_too_little_do_not_count():

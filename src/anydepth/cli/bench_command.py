@@ -35,10 +35,14 @@ def bench(
     """
     from anydepth import artifact
     from anydepth.deploy.bench.run import about, absent, chosen, measure
+    from anydepth.measure.cost import is_busy
 
     names, times = chosen(only, growth), rounds or (3 if quick else 9)
-    found: dict[str, Any] = {"about": about() | {"rounds": times}, "skipped": absent(), "cases": {}}
+    about_it = about() | {"rounds": times, "busy": is_busy()}
+    found: dict[str, Any] = {"about": about_it, "skipped": absent(), "cases": {}}
     if not json:
+        if about_it["busy"]:
+            console.print("other processes want the same cores: expect rough figures", style="yellow")
         for name, reason in found["skipped"].items():
             console.print(f"{name} is left out: {escape(reason)}", style="dim")
     with progress() as report:

@@ -1,7 +1,9 @@
 """What a forward pass costs: time, floating-point operations, and memory."""
 
+import os
 from collections.abc import Callable, Hashable, Mapping
-from time import perf_counter
+from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any, TypeVar
 from weakref import finalize
 
@@ -26,6 +28,23 @@ def interleaved(runs: Mapping[Name, Callable[[], object]], rounds: int, warm_up:
             run()
             seconds[name].append(perf_counter() - began)
     return seconds
+
+
+def is_busy(seconds: float = 0.25) -> bool:
+    """Whether, while we sleep, others are at work on cores that our threads will want."""
+    before = _work_so_far()
+    sleep(seconds)
+    others = (_work_so_far() - before) / seconds
+    return others + torch.get_num_threads() > (os.cpu_count() or 1) + 0.5
+
+
+def _work_so_far(source: Path = Path("/proc/stat")) -> float:
+    """Seconds that all cores together have worked; always 0 where the system does not tell."""
+    try:
+        user, nice, system, _idle, _waiting, *interrupts = map(int, source.read_text().split("\n")[0].split()[1:8])
+    except (OSError, ValueError):
+        return 0.0
+    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
 
 
 def flops(run: Callable[[], object]) -> int:

@@ -18,6 +18,7 @@ from anydepth.deploy.sweeps.inputs import Given, given_by_hand, given_by_run
 from anydepth.deploy.sweeps.store import file_name, known_rows, write_sweep
 from anydepth.deploy.sweeps.table import Row, Sweep
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.measure.cost import is_busy
 from anydepth.surgery.change import history
 from anydepth.surgery.summary import summary
 from anydepth.train.evaluate import Report
@@ -159,10 +160,7 @@ def _swept(
 
 
 def _busy() -> str:
-    """A word of warning where other processes want the cores that are timed on."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    free = (os.cpu_count() or 1) - torch.get_num_threads()
-    if load <= free + 1:
+    if not is_busy():
         return ""
     return "the machine was busy, so that latencies are rough; sweep again with --fresh when it rests"
 

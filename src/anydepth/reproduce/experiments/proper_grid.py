@@ -42,6 +42,9 @@ _LONG = Task("three minima, trained in full", "proper-landscape", (), TASKS["pap
 SETTINGS = TASKS | {"cpu": {**TASKS["cpu"], "landscape-full": _LONG}}
 """At cpu scale also the one task whose nets, but for the finest, train with the published settings in minutes."""
 
+NEAR, ON_PAR = 4, 3.0
+"""Nets on either side of a critical step: within this factor; points of accuracy within which they are on par."""
+
 Cell = list[dict[str, Any] | None]
 """What was found about the nets of all seeds; None: the training failed."""
 Grid = dict[str, dict[str, dict[int, Cell]]]
@@ -139,6 +142,7 @@ def _verdicts(tasks: dict[str, Task], kept: Grid) -> tuple[Verdict, ...]:
             *([_where(task.title, *PAPER[name], euler)] if name in PAPER else []),
             _rk4_is_larger(task.title, euler, rk4),
             _same_accuracy(task.title, cells["euler"]),
+            _same_around(task.title, cells["euler"], euler),
         ]
     return tuple(verdicts)
 
@@ -203,6 +207,26 @@ def _same_accuracy(title: str, cells: dict[int, Cell]) -> Verdict:
     return Verdict(claim, told, gap <= THRESHOLD)
 
 
+def _same_around(title: str, cells: dict[int, Cell], euler: list[int | None]) -> Verdict:
+    """Of every seed, the nets within a factor of four below its critical number of steps, and from there on."""
+    gaps = []
+    for seed, critical in enumerate(euler):
+        own = {steps: cell[seed]["accuracy"] for steps, cell in cells.items() if cell[seed]}
+        tied = [own[steps] for steps in own if critical and critical / NEAR <= steps < critical]
+        proper = [own[steps] for steps in own if critical and critical <= steps < NEAR * critical]
+        if tied and proper:
+            gaps.append(float(np.mean(proper) - np.mean(tied)))
+    claim = Claim(
+        f"{title}: a net that is an ODE is as accurate with the solver of its training as one that is not quite",
+        "P section 5",
+        "good accuracy in either case",
+    )
+    if not gaps:
+        return Verdict(claim, "no seed has nets on both sides of a critical step", None)
+    told = f"around the critical step, {spread(gaps, 1)} points apart ({len(gaps)} of {len(euler)} seeds)"
+    return Verdict(claim, told, abs(float(np.mean(gaps))) <= ON_PAR)
+
+
 def _listed(steps: list[int | None]) -> str:
     return ", ".join("none" if k is None else str(k) for k in steps)
 
@@ -217,8 +241,9 @@ def _notes(tasks: dict[str, Task]) -> str:
         f"the rule of Algorithm 1; the agreement of predictions, of which `anydepth check` asks {AGREEMENT:g} %, is "
         "shown beside it. A seed failed if it left the finite numbers or learnt less than half of the way from the "
         "commonest class to the best net of its data; failed seeds are grey and left out of means. Accuracy counts as "
-        f"independent of the step if the means over seeds differ by at most {THRESHOLD:g} points, a critical step as "
-        f"published if it is within a factor of two. {RULE}"
+        f"independent of the step if the means over seeds differ by at most {THRESHOLD:g} points, and as equal on both "
+        f"sides of the critical step if nets within a factor of {NEAR} of it differ by at most {ON_PAR:g} points on "
+        f"average; a critical step is as published if it is within a factor of two. {RULE}"
     )
 
 
