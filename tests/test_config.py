@@ -274,6 +274,7 @@ EFFECTS = {
     "training.label_smoothing": ([], "0.1", outcome),
     "training.clip": ([], "0.01", outcome),
     "training.ema": ([], "0.9", outcome),
+    "training.vary_steps": (["model.options.steps=4"], "0.5", outcome),
     "training.penalty_initial": ([EVOLVING], "0.5", outcome),
     "training.penalty_evolution": ([EVOLVING], "0.5", outcome),
     "training.precision": ([], "float64", outcome),

@@ -101,6 +101,7 @@ def _check_alike(configs: Sequence[RunConfig]) -> None:
         "model.gradient": first.model.gradient != "adjoint",
         "training.clip": training.clip is None,
         "training.ema": training.ema is None,
+        "training.vary_steps": not training.vary_steps,
         "training.precision": training.precision != "bfloat16",
         "refine.at": not first.refine.at,
         "control": isinstance(first.control, NoControl),

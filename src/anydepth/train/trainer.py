@@ -33,6 +33,7 @@ from anydepth.train.runs import Run
 from anydepth.train.schedule import places, rate
 from anydepth.train.snapshot import capture
 from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
+from anydepth.train.vary import Vary
 
 
 class Trainer:
@@ -49,6 +50,7 @@ class Trainer:
         self.progress = Progress()
         self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
         self.controller = make_controller(self.config.control)
+        self.vary = Vary(self.config.training.vary_steps, self.config.seed)
         self._saved = monotonic()
         self._form = self._shape()
         self._wrap()
@@ -108,7 +110,7 @@ class Trainer:
         inputs, targets = batch
         seed_step(config.seed, step, self.ranks.rank)
         self.model.train()
-        with precision_of(config.training, self.device):
+        with precision_of(config.training, self.device), self.vary(self.model, step):
             outputs = self._called(*inputs)
             self.progress.evaluations += nfe_of(self.model)
             loss = loss_of(self.facts.task, outputs, targets, config.training.label_smoothing)
