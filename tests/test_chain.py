@@ -10,7 +10,8 @@ import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import UnitError
-from anydepth.nn.chain import chain_of
+from anydepth.nn.chain import bind, chain_of
+from anydepth.nn.layouts import ROWS
 
 
 class Opaque(ad.units.MLP):
@@ -63,6 +64,20 @@ def test_results_and_gradients_are_those_of_the_general_path(basis, scheme, kind
     x = torch.randn(7, 3, dtype=torch.float64)
     assert_same(gradients(quick, x), gradients(general, x))
     assert quick.nfe == general.nfe
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("steps", [16, [k / 20 for k in range(10)] + [0.5 + k / 10 for k in range(6)]])
+def test_eulers_factor_in_the_last_layer_changes_nothing(steps, size, kind):
+    """Few distinct weights and many steps, of one width or two: the factor is multiplied into the weights."""
+    quick, general = twins(kind, basis="constant", size=size, scheme="euler", steps=steps, scale=1.7)
+    held = {name: quick.held(name) for name in quick.lifted}
+    program, _ = bind(chain_of(quick.unit), quick.plan, quick.functions, held, ROWS)
+    assert (program.factors is None) == (kind == "tanh" and chain_of(quick.unit)[-1].activation is not None)
+    x = torch.randn(7, 3, dtype=torch.float64)
+    assert_same(gradients(quick, x), gradients(general, x))
+    assert torch.autograd.gradgradcheck(lambda y: quick(y).square().sum(), (x[:2].clone().requires_grad_(),))
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 4, 3), (0, 3)])

@@ -26,6 +26,9 @@ class Layout(Protocol):
         ...
 
     def forward(self, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None) -> Tensor: ...
+    def forward_added(
+        self, total: Tensor, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None
+    ) -> Tensor: ...
     def backward(self, grad: Tensor, weight: Tensor, transposed: Tensor) -> Tensor: ...
     def backward_added(self, total: Tensor, grad: Tensor, weight: Tensor, transposed: Tensor) -> Tensor: ...
     def joined(self, parts: list[Tensor]) -> Tensor:
@@ -56,6 +59,12 @@ class Rows:
 
     def forward(self, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None) -> Tensor:
         return torch.mm(y, transposed) if bias is None else torch.addmm(bias, y, transposed)
+
+    def forward_added(
+        self, total: Tensor, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        result = torch.addmm(total, y, transposed)
+        return result if bias is None else result.add_(bias)
 
     def backward(self, grad: Tensor, weight: Tensor, transposed: Tensor) -> Tensor:
         return torch.mm(grad, weight)
@@ -121,6 +130,12 @@ class Columns:
     def forward(self, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None) -> Tensor:
         out = self._kept.take((len(y), weight.shape[1], y.shape[2]), y) if self._is_kept else None
         return torch.bmm(weight, y, out=out) if bias is None else torch.baddbmm(bias, weight, y, out=out)
+
+    def forward_added(
+        self, total: Tensor, y: Tensor, weight: Tensor, transposed: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        result = torch.baddbmm(total, weight, y)  # not in a buffer: it may be the result of all
+        return result if bias is None else result.add_(bias)
 
     def backward(self, grad: Tensor, weight: Tensor, transposed: Tensor) -> Tensor:
         return torch.bmm(transposed, grad, out=self._passing.take((len(grad), weight.shape[2], grad.shape[2]), grad))

@@ -4,8 +4,9 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.chain import CHAINS, Chain, layer
+from anydepth.nn.chain import CHAINS, layer
 from anydepth.nn.parts import UNITS
+from anydepth.nn.program import Chain
 
 _FEW = 4
 """Up to so many entries a convolution is cheaper as one matrix."""

@@ -211,7 +211,7 @@ def _same_around(title: str, cells: dict[int, Cell], euler: list[int | None]) ->
     """Of every seed, the nets within a factor of four below its critical number of steps, and from there on."""
     gaps = []
     for seed, critical in enumerate(euler):
-        own = {steps: cell[seed]["accuracy"] for steps, cell in cells.items() if cell[seed]}
+        own = {steps: one["accuracy"] for steps, cell in cells.items() if (one := cell[seed])}
         tied = [own[steps] for steps in own if critical and critical / NEAR <= steps < critical]
         proper = [own[steps] for steps in own if critical and critical <= steps < NEAR * critical]
         if tied and proper:
