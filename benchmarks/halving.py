@@ -11,7 +11,7 @@ from anydepth.deploy.bench.sides import answer
 from anydepth.deploy.bench.timing import ratios
 from anydepth.measure.cost import interleaved
 
-ROUNDS = {1: 61, 128: 7}
+ROUNDS = {1: 101, 128: 15}
 
 
 def measured(channels: int, pixels: int, batch: int) -> dict[str, float]:

@@ -181,12 +181,43 @@ def test_a_field_that_does_nothing_starts_with_one_step(rate, x):
 # The steady one
 
 
-@pytest.mark.parametrize("total", [20, 50, 52, 400])
-def test_the_last_reviews_are_held_in_the_shortest_training(total):
+@pytest.mark.parametrize("total", [1, 20, 50, 52, 400])
+def test_the_last_checks_are_held_in_the_shortest_training(total):
+    """Where the predictions begin to count, and at the end; Algorithm 1 has none there."""
     controller = Steady(SteadyControl())
-    memory = Memory(due=50, wait=50).model_dump()
-    reviews = set(controller._reviews(total))
-    assert all(controller.is_due(Clock(step, total), memory) for step in reviews if step < total)
+    memory = Memory(due=2 * total, wait=50).model_dump()
+    due = [step for step in range(1, total + 1) if controller.is_due(Clock(step, total), memory)]
+    assert due == sorted({math.ceil(0.92 * total), total})
+    assert not Paper(PaperControl(every=total)).is_due(Clock(total, total), {})
+
+
+@pytest.mark.parametrize(("scheme", "constant", "order"), [("euler", 0.5, 1), ("midpoint", 1 / 6, 2)])
+@pytest.mark.parametrize("begin", [1, 3, 200])
+def test_steady_leaves_with_steps_that_pass_where_they_are_measured(scheme, constant, order, begin):
+    """On x' = x the relative error is constant / N^order; steps that pass already are kept, others are not overdone."""
+    model = linear(1.0, begin, scheme)
+    probe = probe_of(model, torch.ones(1, 1, dtype=torch.double), torch.zeros(1, 1), "regress")
+    steady, memory = Steady(SteadyControl(limit=0.01, examples=1)), Memory(due=50, wait=50).model_dump()
+    decision = steady.check(probe, Clock(1000, 1000), memory)
+    steps = decision.solvers["0"].steps
+    assert decision.memory == memory
+    assert decision.tests[-1]
+    assert constant / steps**order <= 0.87 * 0.01, "measured, so up to the error of the more accurate solver"
+    if begin == 200:
+        assert (decision.event, steps) == ("keep", 200)
+    else:
+        assert decision.event == "shrink"
+        assert begin < steps <= 1.5 * (constant / (0.7 * 0.01)) ** (1 / order) + 1
+    assert len(decision.tests) <= 4
+
+
+def test_steady_leaves_at_its_most_steps_when_none_suffice():
+    model = linear(1.0, 4)
+    probe = probe_of(model, torch.ones(1, 1, dtype=torch.double), torch.zeros(1, 1), "regress")
+    steady = Steady(SteadyControl(limit=1e-6, examples=1, most_steps=40))
+    decision = steady.check(probe, Clock(9, 9), Memory(due=50, wait=50).model_dump())
+    assert decision.solvers["0"].steps == 40
+    assert not any(decision.tests)
 
 
 def test_the_errors_of_classes_are_shares():
@@ -277,7 +308,7 @@ def test_steady_does_not_oscillate_on_stationary_noise(noise, constant, begin):
     assert len(early) <= 3
     assert sum(a * b < 0 for a, b in pairwise(early)) <= 1
     late = [change for step, change in history if step >= total / 2]
-    assert len(late) <= 2
+    assert len(late) <= 1, "and one at the end"
     assert all(change > 0 for change in late)
     assert checks <= 30
     assert constant / steps <= 0.05

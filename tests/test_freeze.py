@@ -200,6 +200,69 @@ def test_writing_in_place_leaves_inputs_and_other_readers_alone():
         torch.testing.assert_close(ad.freeze(narrow)(x), narrow(x), rtol=1e-2, atol=1e-2)
 
 
+class Turned(nn.Module):
+    """A slope that is a view of the state."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return x.transpose(-1, -2)
+
+
+class Coupled(nn.Module):
+    """A slope that is the other part of the state itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, state):
+        x, v = state
+        return v, self.linear(x)
+
+
+class Around(nn.Module):
+    """The first block's result is read again after the second."""
+
+    def __init__(self, scheme):
+        super().__init__()
+        self.first, self.second = (
+            ad.ContinuousBlock(lambda: ad.units.PreactConv(2), "constant", 2, scheme=scheme, steps=2) for _ in range(2)
+        )
+
+    def forward(self, x):
+        y = self.first(x)
+        return y + self.second(y)
+
+
+@pytest.mark.parametrize("scheme", FIXED)
+def test_sums_are_written_over_states_that_nobody_reads_again(scheme):
+    turned = nn.Sequential(ad.ContinuousBlock(Turned, scheme=scheme, steps=3)).eval()
+    coupled = ad.ContinuousBlock(Coupled, scheme=scheme, steps=3).eval()
+
+    class Pair(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = coupled
+
+        def forward(self, x, v):
+            x, v = self.block((x, v))
+            return torch.cat((x, v))
+
+    images = torch.randn(3, 2, 4, 4)
+    around = trained(Around(scheme), images)
+    assert "add_" in ad.freeze(around).code
+    for model, inputs in ((turned, (images,)), (Pair(), (torch.randn(4, 3), torch.randn(4, 3))), (around, (images,))):
+        before, frozen = [part.clone() for part in inputs], ad.freeze(model)
+        with torch.no_grad():
+            expected, found, again = model(*inputs), frozen(*inputs), frozen(*inputs)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+        assert torch.equal(found, again)
+        assert all(map(torch.equal, inputs, before))
+
+
 class Everyday(nn.Module):
     """Names that freezing would take, a view, a hook, and a norm that cannot be folded."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
@@ -34,6 +34,32 @@ def test_skip_init_starts_as_the_identity_and_can_leave_it():
 def test_units_without_normalisation_have_no_statistics(normalise):
     unit = ad.units.PreactConv(4, normalise=normalise)
     assert bool(list(unit.buffers())) is normalise
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("name", ["preact_conv", "postact_conv", "bottleneck"])
+def test_a_relu_written_in_place_is_the_plain_one(name, normalise, training, monkeypatch):
+    """Outputs, gradients and gradients of gradients to the bit; the input is left alone."""
+    unit = ad.UNITS[name](4, normalise=normalise).double().train(training)
+    x = torch.randn(3, 4, 5, 5, dtype=torch.float64, requires_grad=True)
+    before, found = x.detach().clone(), []
+    for write in (Tensor.relu_, Tensor.relu):
+        monkeypatch.setattr(Tensor, "relu_", write)
+        y = unit(x)
+        grads = torch.autograd.grad(y.square().sum(), (x, *unit.parameters()), create_graph=True)
+        again = torch.autograd.grad(sum(grad.square().sum() for grad in grads), x)
+        found.append([y, *grads, *again])
+    assert all(map(torch.equal, *found))
+    assert torch.equal(x, before)
+
+
+def test_who_looks_at_a_norm_sees_its_result():
+    unit, seen = ad.units.PreactConv(4).eval(), []
+    unit.bn1.register_forward_hook(lambda module, given, out: seen.append((given[0], out)))
+    unit(torch.randn(2, 4, 5, 5))
+    assert torch.equal(seen[0][1], nn.functional.batch_norm(seen[0][0], torch.zeros(4), torch.ones(4)))
+    assert seen[0][1].min() < 0
 
 
 def test_stitches():

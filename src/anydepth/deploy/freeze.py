@@ -20,6 +20,7 @@ from anydepth.surgery.blocks import blocks_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _LINEAR = (*_CONVOLUTIONS, nn.Linear)
+_CALLED = {nn.Conv2d: torch.conv2d, nn.Linear: nn.functional.linear}
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
@@ -181,20 +182,37 @@ def _affine(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
 
 def _write_sums(graph: fx.GraphModule) -> None:
     """Sums y + h * slope as PyTorch's own; where the slope is a layer's result that nothing else takes, h goes into the
-    layer."""
+    layer. A sum is written over y if that is a sum too, and nothing takes it afterwards."""
     is_wide = all(parameter.dtype.itemsize >= 4 for parameter in graph.parameters())
+    sums: set[fx.Node] = set()
     for node in list(graph.graph.nodes):
         if node.target is not _plus:
             continue
         state, slope, factor = node.args
         node.meta.pop("is_wrapped", None)
+        node.args = (state, slope)
         if is_wide and _is_fresh(graph, slope, _LINEAR) and not _is_shared(graph, slope):
             slope.target = _scaled(graph, str(slope.target), factor)
-            node.target, node.args = torch.add, (state, slope)
         else:
-            node.target, node.args, node.kwargs = torch.add, (state, slope), {"alpha": factor}
+            node.kwargs = {"alpha": factor}
+        node.target = torch.add
+        if state in sums and _is_last(graph, state, node):
+            node.op, node.target = "call_method", "add_"
+        sums.add(node)
     graph.delete_all_unused_submodules()
     graph.recompile()
+
+
+def _is_last(graph: fx.GraphModule, value: fx.Node, reader: fx.Node) -> bool:
+    """Whether a node is read by this reader last, and all others make new tensors of it."""
+    others = [user for user in value.users if user is not reader]
+    return all(user < reader and _makes_new(graph, user) for user in others)
+
+
+def _makes_new(graph: fx.GraphModule, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return type(graph.get_submodule(str(node.target))) in (*_LINEAR, *_NORMS, nn.LayerNorm)
+    return node.target in (torch.add, torch.addcmul, _plus)
 
 
 def _scaled(graph: fx.GraphModule, name: str, factor: float) -> str:
@@ -219,23 +237,26 @@ def _reuse_memory(graph: fx.GraphModule) -> None:
 
 
 def _call_directly(graph: fx.GraphModule) -> None:
-    """Convolutions as functions of their weights, which are kept at the top: small inputs feel what a module does
-    around its layer."""
+    """Convolutions and linear layers as functions of their weights, which are kept at the top: small inputs feel what a
+    module does around its layer."""
     written: dict[str, tuple[str, str | None]] = {}
     for node in list(graph.graph.nodes):
-        conv = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
-        if type(conv) is not nn.Conv2d or conv.padding_mode != "zeros" or len(node.args) != 1 or not _is_plain(conv):
+        layer = graph.get_submodule(str(node.target)) if node.op == "call_module" else None
+        if layer is None or type(layer) not in _CALLED or len(node.args) != 1 or not _is_plain(layer):
+            continue
+        if isinstance(layer, nn.Conv2d) and layer.padding_mode != "zeros":
             continue
         key = str(node.target)
         if key not in written:
-            written[key] = (_unused(graph, "weight"), None if conv.bias is None else _unused(graph, "bias"))
+            written[key] = (_unused(graph, "weight"), None if layer.bias is None else _unused(graph, "bias"))
             for name, own in zip(written[key], ("weight", "bias"), strict=True):
                 if name is not None:
-                    graph.register_parameter(name, conv.get_parameter(own))
+                    graph.register_parameter(name, layer.get_parameter(own))
         with graph.graph.inserting_before(node):
             weight, bias = (None if name is None else graph.graph.get_attr(name) for name in written[key])
-        settings = (conv.stride, conv.padding, conv.dilation, conv.groups)
-        node.op, node.target, node.args = "call_function", torch.conv2d, (node.args[0], weight, bias, *settings)
+        settings = (layer.stride, layer.padding, layer.dilation, layer.groups) if isinstance(layer, nn.Conv2d) else ()
+        node.op, node.target = "call_function", _CALLED[type(layer)]
+        node.args = (node.args[0], weight, bias, *settings)
     graph.delete_all_unused_submodules()
     graph.recompile()
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
-from anydepth.nn.layers import conv1x1, conv3x3, norm
+from anydepth.nn.layers import conv1x1, conv3x3, norm, norm_relu
 
 
 class Stitch(nn.Module):
@@ -35,7 +35,7 @@ class Stitch(nn.Module):
         self.factor = nn.Parameter(torch.zeros(())) if skip_init else None
 
     def forward(self, x: Tensor) -> Tensor:
-        residual = self.conv2(self.bn2(self.conv1(self.bn1(x).relu())).relu())
+        residual = self.conv2(norm_relu(self.bn2, self.conv1(norm_relu(self.bn1, x))))
         if self.factor is not None:
             residual = self.factor * residual
         return torch.add(self.skip(x), residual, alpha=self.scale)

@@ -116,9 +116,9 @@ class TrainingSettings(Settings):
     """Factor on the squares of evolving weights at depth 0, added to the loss."""
     penalty_evolution: NotNegative = 0.0
     """Factor on the squares of the evolution's own parameters, added to the loss."""
-    vary_steps: Share = 0.0
+    vary_steps: Share | None = None
     """Draw the number of steps in depth anew for every pass, at most this share above or below the model's own: a model
-    that meets many grids does not tie itself to one."""
+    that meets many grids does not tie itself to one. None: 0.4 under the control `steady`, else 0."""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of a moving average of the weights, which then is the trained model."""
     precision: Literal["float32", "bfloat16", "float64"] = "float32"

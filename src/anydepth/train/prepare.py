@@ -24,7 +24,7 @@ from anydepth.train.evaluate import fitting
 from anydepth.train.growth import check_rule
 from anydepth.train.schedule import places
 from anydepth.train.task import loss_of
-from anydepth.train.vary import check_vary
+from anydepth.train.vary import check_vary, share_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def make_model(config: RunConfig, facts: Facts) -> nn.Module:
     set_gradient(model, config.model.gradient, config.model.segment)
     check_rule(config.refine, model)
     check_control(config, model)
-    check_vary(config.training.vary_steps, model)
+    check_vary(share_of(config), model)
     return model.to(device_of(config), torch.float64 if config.training.precision == "float64" else torch.float32)
 
 

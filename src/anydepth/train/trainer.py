@@ -33,7 +33,7 @@ from anydepth.train.runs import Run
 from anydepth.train.schedule import places, rate
 from anydepth.train.snapshot import capture
 from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
-from anydepth.train.vary import Vary
+from anydepth.train.vary import Vary, share_of
 
 
 class Trainer:
@@ -50,7 +50,7 @@ class Trainer:
         self.progress = Progress()
         self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
         self.controller = make_controller(self.config.control)
-        self.vary = Vary(self.config.training.vary_steps, self.config.seed)
+        self.vary = Vary(share_of(self.config), self.config.seed)
         self._saved = monotonic()
         self._form = self._shape()
         self._wrap()
@@ -79,6 +79,8 @@ class Trainer:
             loss, sums, lr, stop = self._step(order[place], epoch, interrupt)
             progress.step += 1
             progress.sums += sums
+            if self.controller is not None and progress.step == self.total:
+                steer(self, self.controller, None)
             progress.seconds = perf_counter() - began
             self.watch.step(self._status(epoch, loss))
             if progress.step % self.config.log_every == 0:

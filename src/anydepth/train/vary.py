@@ -11,7 +11,10 @@ from anydepth.errors import ConfigError
 from anydepth.nn.plan import Plan
 from anydepth.nn.solver import Solver
 from anydepth.surgery.blocks import blocks_of
+from anydepth.train.config import RunConfig
 
+STEADY = 0.4
+"""The share under the control `steady`."""
 _STREAM = 2
 """Of random numbers, beside those that other parts of a training draw from its seed."""
 
@@ -43,6 +46,12 @@ class Vary:
         finally:
             for block, solver, plan in own:
                 block.solver, block.plan = solver, plan
+
+
+def share_of(config: RunConfig) -> float:
+    """What `training.vary_steps` says, or by default what the controller wants."""
+    wanted = config.training.vary_steps
+    return (STEADY if config.control.name == "steady" else 0.0) if wanted is None else wanted
 
 
 def check_vary(share: float, model: nn.Module) -> None:

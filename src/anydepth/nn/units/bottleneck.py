@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layers import conv1x1, conv3x3, norm
+from anydepth.nn.layers import conv1x1, conv3x3, norm, norm_relu
 from anydepth.nn.parts import UNITS
 
 
@@ -22,6 +22,6 @@ class Bottleneck(nn.Module):
         self.bn3, self.conv3 = norm(width, normalise), conv1x1(width, channels, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.conv1(self.bn1(x).relu())
-        x = self.conv2(self.bn2(x).relu())
-        return self.conv3(self.bn3(x).relu())
+        x = self.conv1(norm_relu(self.bn1, x))
+        x = self.conv2(norm_relu(self.bn2, x))
+        return self.conv3(norm_relu(self.bn3, x))

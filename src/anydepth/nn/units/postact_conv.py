@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layers import conv3x3, norm
+from anydepth.nn.layers import conv3x3, norm, norm_relu
 from anydepth.nn.parts import UNITS
 
 
@@ -20,5 +20,5 @@ class PostactConv(nn.Module):
         self.conv2, self.bn2 = conv3x3(channels, channels, bias=bias), norm(channels, normalise)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.bn1(self.conv1(x)).relu()
-        return self.bn2(self.conv2(x)).relu()
+        x = norm_relu(self.bn1, self.conv1(x))
+        return norm_relu(self.bn2, self.conv2(x))

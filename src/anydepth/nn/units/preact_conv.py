@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layers import conv3x3, norm
+from anydepth.nn.layers import conv3x3, norm, norm_relu
 from anydepth.nn.parts import UNITS
 
 
@@ -20,5 +20,5 @@ class PreactConv(nn.Module):
         self.bn2, self.conv2 = norm(channels, normalise), conv3x3(channels, channels, bias=bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.conv1(self.bn1(x).relu())
-        return self.conv2(self.bn2(x).relu())
+        x = self.conv1(norm_relu(self.bn1, x))
+        return self.conv2(norm_relu(self.bn2, x))

@@ -32,7 +32,7 @@ class Algorithm(ABC):
             raise ValueError(f"nothing is to be remembered, got {memory!r:.60}")
 
     def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
-        return clock.step % self.constants.every == 0
+        return clock.step % self.constants.every == 0 and clock.step < clock.total
 
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
         constants, now = self.constants, probe.solvers

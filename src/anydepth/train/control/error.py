@@ -65,15 +65,15 @@ class Error:
         return next((steps for steps in tried if self.at(steps) <= goal), tried[-1])
 
 
-def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compare: Compare) -> Error:
-    """The error with `steps` steps, from half as many, as many, and a more accurate solver.
+def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compare: Compare, pieces: int = 1) -> Error:
+    """The error with `steps` steps, from half as many, as many, and a more accurate solver on pieces of them.
 
     (N / M)^p = |outputs(M) - exact| / |outputs(N) - exact| for M = N/2 is the observed order p; below half the
     scheme's order the steps are too large for any law, and above all of it errors happen to cancel.
     """
     order = float(min(solver.scheme.order for solver in probe.solvers.values()))
     solvers = stepping(steps)
-    exact, here = probe.outputs({n: finer(solver) for n, solver in solvers.items()}), probe.outputs(solvers)
+    exact, here = probe.outputs({n: finer(solver, pieces) for n, solver in solvers.items()}), probe.outputs(solvers)
     if exact is None or here is None:
         return Error(probe, compare, steps, order, order)
     fewer = ceil(steps / 2)

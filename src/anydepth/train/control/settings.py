@@ -65,9 +65,9 @@ class SteadyControl(Settings):
     """Error that is allowed while the model learns, until `settle`: the probability that moves to other classes; where
     there are no classes, relative error of the outputs."""
     settle: Part = 0.92
-    """Share of the training after which twice the limit is allowed; halfway from there to the end the limit itself."""
+    """Share of the training after which the predictions count."""
     limit: Part = 0.04
-    """Share of predictions that a more accurate solver may change in the end, as in a verdict; where there are no
+    """Share of predictions that a more accurate solver may change from then on, as in a verdict; where there are no
     classes, relative error of the outputs."""
     examples: Count = 512
     """Training examples that the checks look at, always the same."""

@@ -14,10 +14,14 @@ from anydepth.train.control.settings import SteadyControl
 
 AIM, ALARM = 0.5, 0.7
 """Shares of the allowed error: a move goes to where AIM of it is predicted; above ALARM of it, more steps are taken."""
+LAST_AIM, LAST_ALARM, UP = 0.7, 0.85, 1.25
+"""The same for the check after the last step, since no training follows that could spoil it; and the least factor on
+the steps there."""
 WORTH = 0.75
 """Fewer steps are taken only if they are at most this share of the present ones."""
 FREE = 0.45
-"""Share of the training in which checks are repeated and steps may be saved; then there are two more checks."""
+"""Share of the training in which checks are repeated and steps may be saved; then there are two more checks, the last
+at the end."""
 RARELY = 0.025
 """Checks are at most this share of the training apart."""
 PATIENCE = 2
@@ -57,11 +61,13 @@ class Steady:
         return Memory(**memory)
 
     def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
-        return clock.step >= self.recall(memory).due or clock.step in self._reviews(clock.total)
+        return clock.step >= self.recall(memory).due or clock.step in (self._settled(clock.total), clock.total)
 
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+        if clock.step == clock.total:
+            return self.leave(probe, clock, memory)
         past, now, allowed = self.recall(memory), probe.solvers, self.allowed(clock)
-        steps = max(solver.steps or 1 for solver in now.values())
+        steps = _most(now)
         error = measure(probe, lambda count: self._stepping(now, count), steps, self.compare(probe, clock))
         here, needed = error.at(steps), max(self.floor(now), error.needed(AIM * allowed))
         passed = here <= ALARM * allowed
@@ -71,11 +77,25 @@ class Steady:
         memory = self.after(clock, past, steps, after, passed).model_dump()
         return Decision(event, self._stepping(now, after), (passed,), measured, memory)
 
+    def leave(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+        """After the last step: more steps, until what is measured with them, not predicted, passes."""
+        now, limit, most = probe.solvers, self.settings.limit, self.settings.most_steps
+        steps, compare, tests = _most(now), self.compare(probe, clock), []
+        while True:
+            error = measure(probe, lambda count: self._stepping(now, count), steps, compare, pieces=2)
+            tests.append(error.at(steps) <= LAST_ALARM * limit)
+            if tests[-1] or steps >= most:
+                break
+            steps = min(most, max(error.needed(LAST_AIM * limit), ceil(UP * steps)))
+        measured = known(error=error.at(steps), allowed=limit, observed_order=error.observed)
+        event = "keep" if steps == _most(now) else "shrink"
+        return Decision(event, self._stepping(now, steps), tuple(tests), measured, memory)
+
     def compare(self, probe: Probe, clock: Clock) -> Compare:
         """What is compared: while the model learns, the chances of the classes, which a few examples determine well."""
         if not probe.has_classes:
             return of_outputs
-        return of_chances if clock.step < self._reviews(clock.total)[0] else of_predictions
+        return of_chances if clock.step < self._settled(clock.total) else of_predictions
 
     def floor(self, solvers: Solvers) -> int:
         """The fewest steps that are ever taken."""
@@ -83,10 +103,7 @@ class Steady:
 
     def allowed(self, clock: Clock) -> float:
         """The error that is allowed now: of the outputs while the model learns, then of the predictions."""
-        settle, last = self._reviews(clock.total)
-        if clock.step < settle:
-            return self.settings.rough
-        return self.settings.limit * (2 if clock.step < last else 1)
+        return self.settings.rough if clock.step < self._settled(clock.total) else self.settings.limit
 
     def choose(self, clock: Clock, past: Memory, steps: int, needed: int, passed: bool) -> int:
         """The number of steps from now on: more after an alarm; fewer early on, if it is worth it and never failed."""
@@ -102,18 +119,21 @@ class Steady:
         if after != steps:
             wait = PATIENCE * every if after > steps else every
         free = self._free(total)
-        due = next((place for place in (free, *self._reviews(total)) if place > clock.step), 2 * total)
+        due = next((place for place in (free, self._settled(total), total) if place > clock.step), 2 * total)
         due = min(due, clock.step + wait) if clock.step < free else due
         return Memory(due=due, wait=wait, failed=past.failed if passed else max(past.failed, steps))
 
     def _free(self, total: int) -> int:
-        return min(int(FREE * total), self._reviews(total)[0])
+        return min(int(FREE * total), self._settled(total))
 
-    def _reviews(self, total: int) -> tuple[int, int]:
-        """The steps from which less error is allowed."""
-        settle = ceil(self.settings.settle * total)
-        return settle, (settle + total) // 2
+    def _settled(self, total: int) -> int:
+        """The step from which on predictions count."""
+        return ceil(self.settings.settle * total)
 
     def _stepping(self, solvers: Solvers, steps: int) -> Solvers:
         count = min(steps, self.settings.most_steps)
         return {name: solver.changed(steps=count) for name, solver in solvers.items()}
+
+
+def _most(solvers: Solvers) -> int:
+    return max(solver.steps or 1 for solver in solvers.values())

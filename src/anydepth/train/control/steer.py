@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from anydepth.train.trainer import Trainer
 
 
-def steer(trainer: "Trainer", controller: Controller, batch: Batch) -> None:
-    """Before a step of the optimiser on a batch: let the controller start, or check if that is due."""
+def steer(trainer: "Trainer", controller: Controller, batch: Batch | None) -> None:
+    """Before a step of the optimiser on a batch, and without one after the last: let the controller start, or check if
+    that is due."""
     progress = trainer.progress
     clock = Clock(progress.step, trainer.total)
     if clock.step and not controller.is_due(clock, progress.memory):
         return
-    batches = [batch] if controller.examples is None else _fixed_batches(trainer, controller.examples)
+    if controller.examples is not None:
+        batches = _fixed_batches(trainer, controller.examples)
+    else:
+        batches = [] if batch is None else [batch]
     config, device = trainer.config, trainer.device
     total = trainer.ranks.total
     probe = Probe(trainer.model, batches, trainer.facts.task, lambda: precision_of(config.training, device), total)
