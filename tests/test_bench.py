@@ -10,7 +10,7 @@ from anydepth.deploy.bench import run
 from anydepth.deploy.bench.cases import CASES
 from anydepth.deploy.bench.growth import GROWTH, exponent, growing
 from anydepth.deploy.bench.peers import solvers
-from anydepth.deploy.bench.sides import Loop, answers, close
+from anydepth.deploy.bench.sides import Loop, ThreeEighths, answers, close
 from anydepth.deploy.bench.timing import fastest, ratios
 from anydepth.measure.cost import interleaved
 from command import assert_refused, run_command
@@ -39,8 +39,9 @@ def test_peers_solve_the_same_equation(scheme):
     assert scheme == "rk4" or "torchdiffeq" in found
     for solver in found.values():
         torch.testing.assert_close(solver(unit)(x), wanted, rtol=1e-5, atol=1e-6)
-    if scheme == "euler":
-        torch.testing.assert_close(Loop(unit, 8)(x), wanted, rtol=1e-5, atol=1e-6)
+    by_hand = {"euler": Loop, "rk4_38": ThreeEighths}
+    if scheme in by_hand:
+        torch.testing.assert_close(by_hand[scheme](unit, 8)(x), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_frozen_sides_answer_what_the_block_answers():

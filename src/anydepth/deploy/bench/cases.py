@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anydepth.deploy.bench.diffrax_side import DiffraxSide
 from anydepth.deploy.bench.peers import solvers
-from anydepth.deploy.bench.sides import Chain, Loop, Sides, Stack, answer, answers, training_step
+from anydepth.deploy.bench.sides import Chain, Loop, Sides, Stack, ThreeEighths, answer, answers, training_step
 from anydepth.nn.block import ContinuousBlock
 from anydepth.nn.units import MLP, Encoder, PreactConv
 
@@ -80,6 +80,8 @@ def rk4(shape: str, _compiled: bool) -> Sides:
         unit = PreactConv(channels).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
         sides[name] = training_step(solver(unit), unit.parameters(), x)
     block = ContinuousBlock(partial(PreactConv, channels), scheme="rk4_38", steps=DEPTH)
+    loop = ThreeEighths(PreactConv(channels), DEPTH)
+    sides["plain loop"] = training_step(loop, loop.parameters(), x)
     chain = Chain(PreactConv(channels), block.scheme.stages * DEPTH)
     sides["units alone"] = training_step(chain, chain.parameters(), x)
     return sides | {"anydepth": training_step(block, block.parameters(), x)}
