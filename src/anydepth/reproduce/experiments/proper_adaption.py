@@ -40,7 +40,7 @@ CONTROLS = {
     UNVARIED: ("control.name=steady", "training.vary_steps=0"),
 }
 METHODS = ("grid", *CONTROLS)
-LOOKED_AT = 12
+LOOKED_AT = 17
 """So many seeds, from 0 on, were looked at while `steady` was designed: the study takes those that follow."""
 TABLE = {
     "spheres": ("NFE 100.5, 98.9 +- 0.6 %; grid 65 to 129, 99.2 +- 0.8 %", 100.5),
@@ -255,7 +255,7 @@ def _verdicts(name: str, task: Task, found: dict[str, list[dict[str, Any] | None
                 min(one["late changes"] for one in good) >= 5,
             ),
         ]
-    return [*verdicts, _better(calm, trios, len(paper)), _varying(task.title, _complete(found, "steady", UNVARIED))]
+    return [*verdicts, _better(calm, found), _varying(task.title, _complete(found, "steady", UNVARIED))]
 
 
 def _complete(found: dict[str, list[dict[str, Any] | None]], *methods: str) -> list[tuple[Any, ...]]:
@@ -272,20 +272,25 @@ def _on_par(claim: Claim, trios: list[tuple[Any, ...]]) -> Verdict:
     return Verdict(claim, f"{told} apart", float(np.mean(ratios)) <= 1.5 and float(np.mean(gaps)) >= -3)
 
 
-def _better(claim: Claim, trios: list[tuple[Any, ...]], count: int) -> Verdict:
+def _better(claim: Claim, found: dict[str, list[dict[str, Any] | None]]) -> Verdict:
     """Few changes, fewer evaluations than Algorithm 1, proper, and as accurate as the best proper net of the grid."""
-    if len(trios) < count or not trios:
-        return Verdict(claim, f"{len(trios)} of {count} seeds have all three nets", False if trios else None)
-    changes = [ours["late changes"] for _, _, ours in trios]
+    pairs, trios = _complete(found, "paper", "steady"), _complete(found, "grid", "paper", "steady")
+    count = len(found["steady"])
+    if len(pairs) < count or not trios:
+        told = f"{len(pairs)} of {count} trainings succeeded with both controllers"
+        return Verdict(claim, f"{told}, {len(trios)} of them with a proper net in the grid", False if pairs else None)
+    changes = [ours["late changes"] for _, ours in pairs]
     gaps = [ours["accuracy"] - grid["best"] for grid, _, ours in trios]
     error = float(np.std(gaps, ddof=1)) / len(gaps) ** 0.5 if len(gaps) > 1 else 0.0
-    cost = float(np.mean([ours["nfe"] / paper["nfe"] for _, paper, ours in trios]))
-    proper = sum(ours["proper"] and ours["agreement"] >= AGREEMENT for _, _, ours in trios)
+    cost = float(np.mean([ours["nfe"] / paper["nfe"] for paper, ours in pairs]))
+    proper = sum(ours["proper"] and ours["agreement"] >= AGREEMENT for _, ours in pairs)
+    among = "" if len(trios) == count else f", for the {len(trios)} of {count} seeds with one"
     told = (
         f"`steady` changes the steps {spread(changes, 1)} times in the last half (Algorithm 1: "
-        f"{spread([paper['late changes'] for _, paper, _ in trios], 1)}), needs {cost:.2f} times its evaluations, "
-        f"{proper} of {count} seeds proper by accuracy and by agreement, accuracy {spread(gaps)} points from the best "
-        f"proper net of the grid (Algorithm 1: {spread([p['accuracy'] - g['best'] for g, p, _ in trios])})"
+        f"{spread([paper['late changes'] for paper, _ in pairs], 1)}), needs {cost:.2f} times its evaluations, "
+        f"{proper} of {count} seeds proper by accuracy and by agreement, accuracy {spread(gaps)} points (standard "
+        f"error {error:.2f}) from the best proper net of the grid{among} (Algorithm 1: "
+        f"{spread([paper['accuracy'] - grid['best'] for grid, paper, _ in trios])})"
     )
     is_accurate = float(np.mean(gaps)) >= -max(1.0, 2 * error)
     return Verdict(claim, told, max(changes) <= 2 and cost <= 0.8 and proper == count and is_accurate)
@@ -344,9 +349,10 @@ def _notes(tasks: dict[str, Task]) -> str:
         "par is at most 1.5 times the evaluations and at most 3 points less accuracy on average; as published means "
         "within a factor of two; fluctuating is at least 5 changes in the last half; without oscillation is at most 2 "
         "there with at most 0.8 times the evaluations of Algorithm 1, all seeds proper also by agreement, and at most "
-        "1 point or two standard errors less accurate than the best proper net of the grid; robust is within 5 points "
-        "and a factor of two in evaluations of the published constants, and proper. `steady` was designed "
-        f"on seeds 0 to {LOOKED_AT - 1}, none of which is here. {RULE} {''.join(few)}"
+        "1 point or two standard errors less accurate than the best proper net of the grid, for seeds that have "
+        "one (chosen on test data, so that it has luck on its side); robust is within 5 points and a factor of two in "
+        "evaluations of the published constants, and proper. `steady` was designed "
+        f"on seeds 0 to {LOOKED_AT - 1}; this study counts its seeds from {LOOKED_AT} on. {RULE} {''.join(few)}"
     )
 
 

@@ -61,7 +61,7 @@ class SteadyControl(Settings):
     name: Literal["steady"] = "steady"
     every: Count = 50
     """Steps of the optimiser between checks at first; the time between them doubles while they pass."""
-    rough: Part = 0.3
+    rough: Part = 0.15
     """Error that is allowed while the model learns, until `settle`: the probability that moves to other classes; where
     there are no classes, relative error of the outputs."""
     settle: Part = 0.92
