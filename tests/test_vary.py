@@ -86,6 +86,17 @@ def test_a_training_counts_the_evaluations_that_it_makes(tmp_path):
     assert [block.steps for block in blocks_of(run.model()).values()] == [4], "saved as it is, not as it was drawn"
 
 
+def test_an_epoch_tells_the_steps_of_the_model_not_of_a_pass_or_a_check(tmp_path):
+    few = ("data.name=landscape", "data.limit=64", "data.validation=16", "model.name=flow", "training.vary_steps=0.9")
+    steps = ('model.options={"scheme": "euler", "steps": 8}', 'control={"name": "steady", "every": 1, "examples": 20}')
+    run = train(tiny(*few, *steps), tmp_path / "run")
+    lines = run.metrics()
+    last = [line for line in lines if line["kind"] == "epoch"][-1]
+    chosen = [line for line in lines if line["kind"] == "control"][-1]
+    assert chosen["step"] == last["step"], "the last check is after the last step"
+    assert last["nfe"] == chosen["steps"] == next(iter(blocks_of(run.model()).values())).steps
+
+
 def test_adaptive_blocks_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"training\.vary_steps needs fixed steps"):
         train(tiny("model.options.scheme=dopri54", "model.options.steps=null", "training.vary_steps=0.3"), tmp_path)

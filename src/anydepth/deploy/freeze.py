@@ -211,7 +211,8 @@ def _is_last(graph: fx.GraphModule, value: fx.Node, reader: fx.Node) -> bool:
 
 def _makes_new(graph: fx.GraphModule, node: fx.Node) -> bool:
     if node.op == "call_module":
-        return type(graph.get_submodule(str(node.target))) in (*_LINEAR, *_NORMS, nn.LayerNorm)
+        layer = graph.get_submodule(str(node.target))
+        return type(layer) in (*_LINEAR, *_NORMS, nn.LayerNorm) and _is_plain(layer)
     return node.target in (torch.add, torch.addcmul, _plus)
 
 

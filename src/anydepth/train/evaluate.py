@@ -61,6 +61,12 @@ def nfe_of(model: nn.Module) -> int:
     return sum(module.nfe for module in model.modules() if isinstance(module, ContinuousBlock))
 
 
+def nfe_by_plan(model: nn.Module) -> int:
+    """Evaluations of all units in a pass with the blocks' own steps; of adaptive blocks, in the last pass."""
+    blocks = [module for module in model.modules() if isinstance(module, ContinuousBlock)]
+    return sum(block.nfe if block.plan is None else block.plan.evaluations for block in blocks)
+
+
 def evaluate(
     model: nn.Module,
     table: Table,

@@ -20,7 +20,7 @@ from anydepth.train.control.choose import make_controller
 from anydepth.train.control.controller import Solvers
 from anydepth.train.control.probe import put_solvers, solvers_of
 from anydepth.train.control.steer import steer
-from anydepth.train.evaluate import Score, evaluate, nfe_of
+from anydepth.train.evaluate import Score, evaluate, nfe_by_plan, nfe_of
 from anydepth.train.going_back import go_back, go_to
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
@@ -235,7 +235,7 @@ class Trainer:
             "train_loss": sums.loss / max(1, sums.count),
             f"train_{METRIC[self.facts.task]}": metric(self.facts.task, sums),
             "lr": lr,
-            "nfe": nfe_of(self.model),
+            "nfe": nfe_by_plan(self.model),
             **progress.accounts(self.controller is not None),
             **self._form,
             "seconds": round(progress.seconds, 3),
@@ -263,7 +263,7 @@ class Trainer:
             loss=loss,
             metric=METRIC[task],
             value=metric(task, self.progress.sums),
-            nfe=nfe_of(self.model),
+            nfe=nfe_by_plan(self.model),
             depth=f"{form['weights']} {form['solver']}",
             parameters=form["parameters"],
         )

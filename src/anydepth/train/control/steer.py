@@ -23,7 +23,8 @@ def steer(trainer: "Trainer", controller: Controller, batch: Batch | None) -> No
     if controller.examples is not None:
         batches = _fixed_batches(trainer, controller.examples)
     else:
-        batches = [] if batch is None else [batch]
+        assert batch is not None, "such a controller has nothing to look at after the last step"
+        batches = [batch]
     config, device = trainer.config, trainer.device
     total = trainer.ranks.total
     probe = Probe(trainer.model, batches, trainer.facts.task, lambda: precision_of(config.training, device), total)
