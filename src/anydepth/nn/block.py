@@ -141,13 +141,20 @@ class ContinuousBlock(nn.Module):
 
     def stored(self, name: str) -> Tensor:
         """What is stored for a tensor of the unit, by its name there."""
-        path, _, attribute = name.rpartition(".")
-        return getattr(self.unit.get_submodule(path), attribute)
+        *path, key = name.split(".")
+        module = self.unit
+        for part in path:
+            module = module._modules[part]
+            assert module is not None
+        found = module._parameters[key] if key in module._parameters else module._buffers[key]
+        assert found is not None, name
+        return found
 
     def held(self, name: str) -> tuple[Tensor, ...]:
         """What is stored for a tensor, and the parameters that its function has besides."""
-        own = self.evolutions[_key(name)].parameters() if _key(name) in self.evolutions else ()
-        return (self.stored(name), *own)
+        if "evolutions" not in self._modules or _key(name) not in self.evolutions:
+            return (self.stored(name),)
+        return (self.stored(name), *self.evolutions[_key(name)].parameters())
 
     @property
     def evolutions(self) -> nn.ModuleDict:

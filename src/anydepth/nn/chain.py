@@ -41,7 +41,7 @@ def layer(
 
 def chain_of(unit: nn.Module) -> Chain | None:
     """The unit as a chain, if it is one and nobody watches its modules."""
-    if any(_is_watched(module) for module in unit.modules()) or any(_GLOBAL_HOOKS):
+    if not is_unwatched(unit):
         return None
     if any(type(module) is not nn.Linear for module in unit.modules() if isinstance(module, nn.Linear)):
         return None
@@ -62,17 +62,26 @@ def _sequential(unit: nn.Sequential) -> Chain | None:
     return tuple(links) or None
 
 
+def is_unwatched(unit: nn.Module) -> bool:
+    """Whether calling a unit's modules does no more than their classes do."""
+    return not any(_GLOBAL_HOOKS) and not any(_is_watched(module) for module in unit.modules())
+
+
 def _is_watched(module: nn.Module) -> bool:
     hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
     return any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None
 
 
+def is_plain_call(block: "ContinuousBlock", y: Tensor) -> bool:
+    """Whether a pass is no more than numbers: no time, compiler, mixed precision or transform is at work."""
+    if block.time or torch.compiler.is_compiling() or torch.is_autocast_enabled(y.device.type):
+        return False
+    return not is_transformed() and torch.autograd.forward_ad._current_level < 0
+
+
 def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dtype) -> Tensor | None:
     """The state at the end of the plan, if the block is simple enough for this path."""
-    simple = not block.time and not block.roles.counters and not block.roles.constants
-    if not simple or torch.compiler.is_compiling() or torch.is_autocast_enabled(y.device.type) or y.dim() < 1:
-        return None
-    if is_transformed() or torch.autograd.forward_ad._current_level >= 0:
+    if block.roles.counters or block.roles.constants or y.dim() < 1 or not is_plain_call(block, y):
         return None
     chain = chain_of(block.unit)
     if chain is None or not _fits(block, chain, y, dtype):

@@ -137,18 +137,12 @@ class BlockField:
             for place, i in enumerate(self.copied):
                 before = torch.stack([sample.before[place] for sample in self.accepted])
                 after = torch.stack([sample.after[place] for sample in self.accepted])
-                name, stored = self.names[i], self.block.stored(self.names[i])
+                name = self.names[i]
                 if name in self.counters:
-                    stored.copy_(after[-1])
+                    self.block.stored(name).copy_(after[-1])
                 else:
-                    fitted = self._fitted(name, instants, after.to(stored.dtype))
-                    stored.copy_(torch.where((before == after).all(), stored, fitted))
-
-    def _fitted(self, name: str, instants: list[Instant], samples: Tensor) -> Tensor:
-        """What to store for the state `name` after these samples; worked out in at least float32."""
-        part, stored = self.block.lifted[name], self.block.stored(name)
-        wide = torch.promote_types(stored.dtype, torch.float32)
-        return self._fitting(instants, part.function).fit(stored.to(wide), part.kind.encode(samples.to(wide)))
+                    reading = self._fitting(instants, self.block.lifted[name].function)
+                    store_fitted(self.block, name, reading, before, after)
 
     def _check_new_buffers(self) -> None:
         """A buffer that was None and is set in training is state that nobody declared."""
@@ -171,6 +165,16 @@ class BlockField:
         if plan is not None and len(instants) == plan.evaluations:
             return plan.reading(function)
         return function.reading(instants)
+
+
+def store_fitted(block: "ContinuousBlock", name: str, reading: Reading, before: Tensor, after: Tensor) -> None:
+    """Store for a state what fits the samples after a pass, worked out in at least float32; nothing if none changed."""
+    part, stored = block.lifted[name], block.stored(name)
+    wide = torch.promote_types(stored.dtype, torch.float32)
+    with torch.no_grad():
+        samples = part.kind.encode(after.to(stored.dtype).to(wide))
+        fitted = reading.fit(stored.to(wide), samples)
+        stored.copy_(torch.where((before == after).all(), stored, fitted))
 
 
 class BlockStages:

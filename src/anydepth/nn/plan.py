@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
@@ -46,6 +46,8 @@ class Plan:
         made = {width: make_step(scheme, width * scale) for width in set(widths)}
         self.steps = tuple(made[width] for width in widths)
         self._readings: dict[WeightFunction, Reading] = {}
+        self.kept: dict[Any, Any] = {}
+        """What others work out for this plan once and for all."""
 
     @property
     def evaluations(self) -> int:

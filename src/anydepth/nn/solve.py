@@ -16,6 +16,7 @@ from anydepth.nn.costate import CostateStages, Path
 from anydepth.nn.field import BlockField
 from anydepth.nn.gradient import AdjointField, AdjointSolve, checkpointed
 from anydepth.nn.integrate import Wrap, fixed, last
+from anydepth.nn.layered import solve_layered
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
 from anydepth.nn.solver import Solver, Tolerance
@@ -30,6 +31,8 @@ def quick(block: "ContinuousBlock", y: State, x: Tensor | State) -> State | None
     if block.gradient != "backprop" or block.plan is None or isinstance(x, tuple):
         return None
     found = solve_chain(block, block.plan, y[0], x.dtype)
+    if found is None:
+        found = solve_layered(block, block.plan, y[0], x.dtype)
     if found is None:
         return None
     block.stats = Stats(block.plan.evaluations, len(block.plan.steps))

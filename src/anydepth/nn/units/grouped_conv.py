@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from anydepth.nn.layered import LAYERED
 from anydepth.nn.parts import UNITS
 from anydepth.nn.units.bottleneck import Bottleneck
 
@@ -14,3 +15,6 @@ class GroupedConv(Bottleneck):
 
     def __init__(self, channels: int, groups: int = 2, bias: bool = False, normalise: bool = True):
         super().__init__(channels, reduction=2, groups=groups, bias=bias, normalise=normalise)
+
+
+LAYERED[GroupedConv] = LAYERED[Bottleneck]

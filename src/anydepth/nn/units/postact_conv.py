@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from anydepth.nn.layered import LAYERED, RELU
 from anydepth.nn.layers import conv3x3, norm, norm_relu
 from anydepth.nn.parts import UNITS
 
@@ -22,3 +23,13 @@ class PostactConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = norm_relu(self.bn1, self.conv1(x))
         return norm_relu(self.bn2, self.conv2(x))
+
+
+LAYERED[PostactConv] = lambda unit: (
+    ("conv1", unit.conv1),
+    ("bn1", unit.bn1),
+    RELU,
+    ("conv2", unit.conv2),
+    ("bn2", unit.bn2),
+    RELU,
+)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from anydepth.nn.layered import LAYERED, RELU
 from anydepth.nn.layers import conv3x3, norm, norm_relu
 from anydepth.nn.parts import UNITS
 
@@ -22,3 +23,13 @@ class PreactConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(norm_relu(self.bn1, x))
         return self.conv2(norm_relu(self.bn2, x))
+
+
+LAYERED[PreactConv] = lambda unit: (
+    ("bn1", unit.bn1),
+    RELU,
+    ("conv1", unit.conv1),
+    ("bn2", unit.bn2),
+    RELU,
+    ("conv2", unit.conv2),
+)

@@ -1,0 +1,193 @@
+"""The cheap path for images: units that are chains of convolutions, batch norms and ReLUs.
+
+For such a unit every step of the solver is one autograd function (`nn/layered_step.py`). It calls no module, builds no
+graph inside, and adds up gradients in place. Results are those of the general path, to the bit where a step has one
+stage; gradients of gradients take the general path's own operations.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from anydepth.nn.chain import is_plain_call, is_unwatched
+from anydepth.nn.field import store_fitted
+from anydepth.nn.layered_step import Conv, Layers, Norm, Places, Relu, Scale, StepProgram, StepSolve, format_of
+from anydepth.nn.plan import Plan
+from anydepth.nn.roles import Kind
+
+if TYPE_CHECKING:
+    from anydepth.nn.block import ContinuousBlock
+
+Named = tuple[tuple[str, nn.Module], ...]
+LAYERED: dict[type[nn.Module], Callable[[Any], Named]] = {}
+"""Units known to be chains of layers, by their exact class: how each lists its layers, in order, by their names."""
+
+
+class Product(nn.Module):
+    """Stands for a product with a parameter of the unit, which has its name."""
+
+
+RELU = ("", nn.ReLU())
+"""A ReLU that a unit calls as a function."""
+
+
+def within(name: str, part: nn.Module) -> Named:
+    """The layers of a part of a unit, by their names in the unit."""
+    return tuple((f"{name}.{inner}", layer) for inner, layer in LAYERED[type(part)](part))
+
+
+def layers_of(unit: nn.Module) -> Layers | None:
+    """The unit as a chain of layers, if it is one, keeps the image's size, and nobody watches its modules."""
+    if type(unit) not in LAYERED and type(unit) is not nn.Sequential:
+        return None
+    named = LAYERED[type(unit)](unit) if type(unit) in LAYERED else tuple(unit._modules.items())
+    found = [_layer(name, module) for name, module in named if type(module) is not nn.Identity]
+    known = tuple(layer for layer in found if layer is not None)
+    is_image = any(isinstance(layer, Conv) for layer in known)
+    return known if is_image and len(known) == len(found) and is_unwatched(unit) else None
+
+
+def _layer(name: str, module: Any) -> Conv | Norm | Relu | Scale | None:
+    if type(module) is nn.ReLU:
+        return Relu()
+    if type(module) is Product:
+        return Scale(name)
+    if type(module) is nn.BatchNorm2d:
+        is_usual = module.affine and module.track_running_stats and module.momentum is not None
+        return Norm(name, module.momentum or 0.0, module.eps, module.training) if is_usual else None
+    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and isinstance(module.padding, tuple):
+        sizes = zip(module.padding, module.dilation, module.kernel_size, module.stride, strict=True)
+        keeps = all(stride == 1 and 2 * pad == dilation * (width - 1) for pad, dilation, width, stride in sizes)
+        has_bias = module.bias is not None
+        return Conv(name, has_bias, tuple(module.padding), tuple(module.dilation), module.groups) if keeps else None
+    return None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Of every step of a plan, which rows of all it is given, and where among these each layer finds its own."""
+
+    names: tuple[str, ...]
+    steps: list[tuple[list[int], list[list[Places]]]]
+
+
+def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dtype) -> Tensor | None:
+    """The state at the end of the plan, if the block is simple enough for this path; state is fitted as ever."""
+    if y.dim() != 4 or y.numel() == 0 or y.dtype != dtype or not is_plain_call(block, y):
+        return None
+    layers = layers_of(block.unit)
+    if layers is None or block.roles.constants:
+        return None
+    held = {name: block.held(name) for name in block.lifted}
+    if not _fits(block, layers, y, {name: tensors[0] for name, tensors in held.items()}):
+        return None
+    rows = _rows(block, plan, layers, held, format_of(y))
+    before, after = _states(block, plan, layers, held)
+    states = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
+    start = 0
+    for step, (picks, places) in zip(plan.steps, _reads(block, plan, layers).steps, strict=True):
+        program = StepProgram(layers, step, places, states[start : start + len(places)])
+        start, mine = start + len(places), [rows[i] for i in picks]
+        y = StepSolve.apply(program, y, *mine) if torch.is_grad_enabled() else program.run(y, mine)  # pyright: ignore
+    if block.training:
+        _commit(block, plan, layers, before, after)
+    return y
+
+
+Held = Mapping[str, tuple[Tensor, ...]]
+
+
+def _reads(block: "ContinuousBlock", plan: Plan, layers: Layers) -> Reads:
+    """Worked out once for a plan: it depends on the weight functions, not on the weights."""
+    names = tuple(name for layer in layers for name in layer.names)
+    functions = tuple(block.lifted[name].function for name in names)
+    key = (layers, functions)
+    if key not in plan.kept:
+        plan.kept[key] = _make_reads(plan, layers, names, functions)
+    return plan.kept[key]
+
+
+def _make_reads(plan: Plan, layers: Layers, names: tuple[str, ...], functions: tuple[Any, ...]) -> Reads:
+    index: dict[str, list[int]] = {}
+    total = 0
+    for name, function in zip(names, functions, strict=True):
+        reading = plan.reading(function)
+        index[name] = [total + i for i in reading.index]
+        total += max(reading.index) + 1
+    steps, start = [], 0
+    for step in plan.steps:
+        among = range(start, start + len(step.stages))
+        start = among.stop
+        picks = list(dict.fromkeys(index[name][at] for at in among for name in names))
+        where = {row: i for i, row in enumerate(picks)}
+        places = [[tuple(where[index[name][at]] for name in layer.names) for layer in layers] for at in among]
+        steps.append((picks, places))
+    return Reads(names, steps)
+
+
+def _rows(block: "ContinuousBlock", plan: Plan, layers: Layers, held: Held, form: torch.memory_format) -> list[Tensor]:
+    """All rows of all trained tensors, kernels in the image's format."""
+    found: list[Tensor] = []
+    for name in (name for layer in layers for name in layer.names):
+        reading = plan.reading(block.lifted[name].function)
+        rows = reading.rows(*held[name])[: max(reading.index) + 1]
+        found += [row.contiguous(memory_format=form) for row in rows] if rows[0].dim() == 4 else rows
+    return found
+
+
+def _states(
+    block: "ContinuousBlock", plan: Plan, layers: Layers, held: Held
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Running statistics before a pass, and those it may change: rows of its own for every evaluation."""
+    before: dict[str, Tensor] = {}
+    for name in (name for layer in layers if isinstance(layer, Norm) for name in layer.state):
+        part = block.lifted[name]
+        reading = plan.reading(part.function)
+        with torch.no_grad():
+            rows = part.kind.decode(torch.stack(list(reading.rows(*held[name]))))
+            before[name] = rows[list(reading.index)]
+    return before, {name: rows.clone() for name, rows in before.items()} if block.training else before
+
+
+def _commit(
+    block: "ContinuousBlock", plan: Plan, layers: Layers, before: dict[str, Tensor], after: dict[str, Tensor]
+) -> None:
+    """Fit the statistics back onto the block's functions; counters advance once."""
+    for name, rows in after.items():
+        store_fitted(block, name, plan.reading(block.lifted[name].function), before[name], rows)
+    with torch.no_grad():
+        for layer in layers:
+            if isinstance(layer, Norm):
+                block.stored(layer.counter).add_(1)
+
+
+def _fits(block: "ContinuousBlock", layers: Layers, y: Tensor, stored: Mapping[str, Tensor]) -> bool:
+    """Whether every tensor of the unit is in the chain, once, in the image's precision, and channels go together."""
+    norms = [layer for layer in layers if isinstance(layer, Norm)]
+    trained, state = [n for layer in layers for n in layer.names], [n for norm in norms for n in norm.state]
+    kinds = {name: part.kind is Kind.PARAMETER for name, part in block.lifted.items()}
+    if len(trained) + len(state) != len(kinds) or kinds != dict.fromkeys(trained, True) | dict.fromkeys(state, False):
+        return False
+    if {norm.counter for norm in norms} != set(block.roles.counters):
+        return False
+    is_training = {norm.training for norm in norms}
+    if is_training - {block.training} or (True in is_training and y.shape[0] * y.shape[2] * y.shape[3] == 1):
+        return False
+    alike = all(tensor.dtype == y.dtype and tensor.device == y.device for tensor in stored.values())
+    return alike and _goes_together(layers, y.shape[1], stored)
+
+
+def _goes_together(layers: Layers, channels: int, stored: Mapping[str, Tensor]) -> bool:
+    """Whether each layer takes the channels that the one before it gives, and the last gives the image's."""
+    widths = [(channels, channels)]
+    for layer in layers:
+        if isinstance(layer, Conv):
+            _, out, inputs, *_ = stored[layer.names[0]].shape
+            widths.append((inputs * layer.groups, out))
+        elif isinstance(layer, Norm):
+            widths.append((stored[layer.names[0]].shape[1],) * 2)
+    return all(before[1] == after[0] for before, after in pairwise([*widths, widths[0]]))

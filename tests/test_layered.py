@@ -1,0 +1,235 @@
+"""The cheap path for images: the same results, gradients and statistics as the general path."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import anydepth as ad
+from anydepth.depth.bases import BASES
+from anydepth.depth.schemes import fixed_schemes
+from anydepth.nn import solve
+from anydepth.nn.layered import layers_of, solve_layered
+
+MAKERS = {
+    "preact": lambda: ad.units.PreactConv(4),
+    "without norms": lambda: ad.units.PreactConv(4, bias=True, normalise=False),
+    "postact": lambda: ad.units.PostactConv(4),
+    "bottleneck": lambda: ad.units.Bottleneck(4),
+    "grouped": lambda: ad.units.GroupedConv(4),
+    "skip": lambda: ad.units.SkipInitConv(4),
+    "sequential": lambda: nn.Sequential(
+        nn.ReLU(), nn.Conv2d(4, 3, 3, padding=1), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 1)
+    ),
+}
+
+
+def block_of(kind="preact", **options):
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(MAKERS[kind], **options).double()
+    with torch.no_grad():  # a skip of zero would hide everything behind it
+        for name, parameter in block.named_parameters():
+            if name.endswith("skip"):
+                parameter.fill_(0.7)
+    return block
+
+
+def image(seed=1, form=torch.contiguous_format):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(3, 4, 5, 6, dtype=torch.float64, generator=generator).contiguous(memory_format=form)
+
+
+def both(monkeypatch, look, **options):
+    """What `look` finds about a block on the cheap path, which must be taken, and on the general one."""
+    taken = []
+
+    def watched(*args):
+        found = solve_layered(*args)
+        taken.append(found is not None)
+        return found
+
+    monkeypatch.setattr(solve, "solve_layered", watched)
+    quick = look(block_of(**options))
+    assert taken
+    assert all(taken)
+    monkeypatch.setattr(solve, "solve_layered", lambda *_: None)
+    return quick, look(block_of(**options))
+
+
+def everything(block, x, passes=2):
+    """Outputs, gradients and buffers after some passes."""
+    x = x.clone(memory_format=torch.preserve_format).requires_grad_()
+    for _ in range(passes):
+        out = block(x)
+        out.sin().sum().backward()
+    named = {name: p.grad for name, p in block.named_parameters()}
+    return {"out": out.detach(), "x": x.grad, **named, **dict(block.named_buffers())}
+
+
+def assert_same(one, other, tolerance=1e-11):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        if value is None or other[name] is None:
+            assert value is other[name], name
+        else:
+            torch.testing.assert_close(value, other[name], rtol=tolerance, atol=tolerance, msg=name)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("scheme", fixed_schemes())
+def test_training_is_that_of_the_general_path(monkeypatch, kind, scheme):
+    options = {"kind": kind, "basis": "linear", "size": 3, "scheme": scheme, "steps": 2, "scale": 2}
+    assert_same(*both(monkeypatch, lambda block: everything(block, image()), **options))
+
+
+@pytest.mark.parametrize("basis", BASES.names())
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+def test_every_basis_and_both_memory_formats(monkeypatch, basis, form):
+    options = {"basis": basis, "size": 4, "scheme": "rk4", "steps": [0, 0.3, 1]}
+    one, other = both(monkeypatch, lambda block: everything(block, image(form=form)), **options)
+    assert_same(one, other)
+    assert one["out"].stride() == other["out"].stride()
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_evaluation_is_that_of_the_general_path_and_changes_nothing(monkeypatch, kind):
+    def look(block):
+        block(image())
+        block.eval()
+        before = copy.deepcopy(block.state_dict())
+        found = everything(block, image(2))
+        assert_same(dict(block.named_buffers()), {n: before[n] for n, _ in block.named_buffers()}, 0)
+        with torch.inference_mode():
+            assert torch.equal(block(image(2)), found["out"])
+        return found
+
+    assert_same(*both(monkeypatch, look, kind=kind, basis="linear", size=2, steps=3))
+
+
+def test_what_is_frozen_gets_no_gradient(monkeypatch):
+    def look(block):
+        block.unit.conv1.requires_grad_(False)
+        block.unit.bn2.weight.requires_grad_(False)
+        return everything(block, image())
+
+    one, other = both(monkeypatch, look, scheme="rk4_38", steps=2)
+    assert one["unit.conv1.weight"] is None
+    assert_same(one, other)
+
+
+def test_an_input_without_gradient(monkeypatch):
+    def look(block):
+        block(image()).square().sum().backward()
+        return {name: p.grad for name, p in block.named_parameters()}
+
+    for kind in ("preact", "postact"):
+        assert_same(*both(monkeypatch, look, kind=kind, scheme="midpoint", steps=2))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_gradients_of_gradients(training):
+    block = block_of("preact", basis="linear", size=2, scheme="heun", steps=2).train(training)
+    names = [name for name, _ in block.named_parameters()]
+
+    def run(x, *tensors):
+        frozen = copy.deepcopy(dict(block.named_buffers()))
+        return torch.func.functional_call(block, dict(zip(names, tensors, strict=True)) | frozen, (x,))
+
+    x = image()[:2, :, :2, :2].clone().requires_grad_()
+    assert torch.autograd.gradcheck(run, (x, *block.parameters()), atol=1e-5)
+    assert torch.autograd.gradgradcheck(lambda x: run(x, *block.parameters()), (x,), atol=1e-4)
+
+
+def test_a_second_backward_pass_changes_no_statistics():
+    block = block_of(steps=2)
+    x = image().requires_grad_()
+    out = block(x)
+    before = copy.deepcopy(dict(block.named_buffers()))
+    (grad,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+    grad.square().sum().backward()
+    assert_same(dict(block.named_buffers()), before, 0)
+
+
+def test_gradients_in_any_layout(monkeypatch):
+    """A loss may hand back a gradient that is expanded, or lies otherwise than the image."""
+
+    def look(block):
+        x = image(form=torch.channels_last).requires_grad_()
+        block(x).sum().backward()
+        first = x.grad
+        block(x).contiguous().mul(image(3)).sum().backward()
+        return {"x": x.grad, "first": first, **{name: p.grad for name, p in block.named_parameters()}}
+
+    assert_same(*both(monkeypatch, look, steps=2))
+
+
+def plain(*layers):
+    return nn.Sequential(*layers)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        plain(nn.Conv2d(4, 4, 3, padding=1), nn.Dropout()),
+        plain(nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")),
+        plain(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4, momentum=None)),
+        plain(nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4, affine=False)),
+        plain(nn.Conv2d(4, 4, 3)),
+        plain(nn.Conv2d(4, 4, 3, padding="same")),
+        plain(nn.ReLU()),
+        plain(nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 4, 3, padding=1))),
+        plain(nn.Conv2d(4, 4, 3, padding=1), plain(nn.ReLU())),
+    ],
+    ids=lambda unit: str(len(unit)),
+)
+def test_other_units_take_the_general_path(unit):
+    assert layers_of(unit) is None
+
+
+def test_watched_units_take_the_general_path():
+    unit = ad.units.PreactConv(4)
+    assert layers_of(unit)
+    handle = unit.conv1.register_forward_hook(lambda *_: None)
+    assert layers_of(unit) is None
+    handle.remove()
+    assert layers_of(unit)
+
+    class Mine(ad.units.PreactConv):
+        """May do anything."""
+
+    assert layers_of(Mine(4)) is None
+
+
+def test_wrong_channels_are_told_as_ever():
+    block = ad.ContinuousBlock(MAKERS["preact"])
+    with pytest.raises(ad.errors.AnydepthError, match="shape"):
+        block(torch.randn(2, 5, 4, 4))
+
+
+def test_a_norm_in_another_mode_takes_the_general_path():
+    """A batch norm that is kept in evaluation while the rest trains keeps its statistics to the bit."""
+    block = block_of(steps=2)
+    block.unit.bn1.eval()
+    before = block.unit.bn1.running_var.clone()
+    assert solve_layered(block, block.plan, image(), torch.float64) is None
+    block(image())
+    assert torch.equal(block.unit.bn1.running_var, before)
+
+
+def test_shared_weights_take_the_general_path():
+    def tied():
+        conv = nn.Conv2d(4, 4, 3, padding=1)
+        return nn.Sequential(conv, nn.ReLU(), conv)
+
+    block = ad.ContinuousBlock(tied, steps=2).double()
+    assert solve_layered(block, block.plan, image(), torch.float64) is None
+    assert block(image()).shape == image().shape
+
+
+def test_mixed_precision_takes_the_general_path():
+    block = ad.ContinuousBlock(MAKERS["preact"], steps=2)
+    x = image().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert solve_layered(block, block.plan, x, x.dtype) is None
+    assert solve_layered(block.bfloat16(), block.plan, x.bfloat16().float(), torch.bfloat16) is None
