@@ -67,11 +67,15 @@ def _layer(name: str, module: Any) -> Conv | Norm | Relu | Scale | None:
     return None
 
 
+Row = tuple[int, float]
+"""A row of a trained tensor among those of all, and a factor on it."""
+
+
 @dataclass(frozen=True)
 class Reads:
-    """Of every step of a plan, which rows of all it is given, and where among these each layer finds its own."""
+    """The rows that a plan reads, each once; of every step, which of them, and where among these each layer's are."""
 
-    names: tuple[str, ...]
+    rows: list[Row]
     steps: list[tuple[list[int], list[list[Places]]]]
 
 
@@ -80,17 +84,18 @@ def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.
     if y.dim() != 4 or y.numel() == 0 or y.dtype != dtype or not is_plain_call(block, y):
         return None
     layers = layers_of(block.unit)
-    if layers is None or block.roles.constants:
+    if layers is None or block.roles.constants or plan.steps[0].links is None:
         return None
     held = {name: block.held(name) for name in block.lifted}
     if not _fits(block, layers, y, {name: tensors[0] for name, tensors in held.items()}):
         return None
-    rows = _rows(block, plan, layers, held, format_of(y))
+    reads = _reads(block, plan, layers)
+    rows = _rows(block, plan, layers, reads, held, format_of(y))
     before, after = _states(block, plan, layers, held)
-    states = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
+    running = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
     start = 0
-    for step, (picks, places) in zip(plan.steps, _reads(block, plan, layers).steps, strict=True):
-        program = StepProgram(layers, step, places, states[start : start + len(places)])
+    for step, (picks, places) in zip(plan.steps, reads.steps, strict=True):
+        program = StepProgram(layers, step.links or (), places, running[start : start + len(places)])
         start, mine = start + len(places), [rows[i] for i in picks]
         y = StepSolve.apply(program, y, *mine) if torch.is_grad_enabled() else program.run(y, mine)  # pyright: ignore
     if block.training:
@@ -118,25 +123,35 @@ def _make_reads(plan: Plan, layers: Layers, names: tuple[str, ...], functions: t
         reading = plan.reading(function)
         index[name] = [total + i for i in reading.index]
         total += max(reading.index) + 1
+    scaled = layers[-1].names if isinstance(layers[-1], Conv) else ()
+    factors = [link.factor for step in plan.steps for link in step.links or ()]
+
+    def row(name: str, at: int) -> Row:
+        return index[name][at], factors[at] if name in scaled else 1.0
+
+    rows = {row(name, at): None for name in names for at in range(plan.evaluations)}
+    order = {key: i for i, key in enumerate(rows)}
     steps, start = [], 0
     for step in plan.steps:
         among = range(start, start + len(step.stages))
         start = among.stop
-        picks = list(dict.fromkeys(index[name][at] for at in among for name in names))
-        where = {row: i for i, row in enumerate(picks)}
-        places = [[tuple(where[index[name][at]] for name in layer.names) for layer in layers] for at in among]
+        picks = list(dict.fromkeys(order[row(name, at)] for at in among for name in names))
+        where = {i: place for place, i in enumerate(picks)}
+        places = [[tuple(where[order[row(name, at)]] for name in layer.names) for layer in layers] for at in among]
         steps.append((picks, places))
-    return Reads(names, steps)
+    return Reads(list(rows), steps)
 
 
-def _rows(block: "ContinuousBlock", plan: Plan, layers: Layers, held: Held, form: torch.memory_format) -> list[Tensor]:
-    """All rows of all trained tensors, kernels in the image's format."""
+def _rows(
+    block: "ContinuousBlock", plan: Plan, layers: Layers, reads: Reads, held: Held, form: torch.memory_format
+) -> list[Tensor]:
+    """All rows that the plan reads, kernels in the image's format."""
     found: list[Tensor] = []
     for name in (name for layer in layers for name in layer.names):
         reading = plan.reading(block.lifted[name].function)
         rows = reading.rows(*held[name])[: max(reading.index) + 1]
         found += [row.contiguous(memory_format=form) for row in rows] if rows[0].dim() == 4 else rows
-    return found
+    return [found[i] if factor == 1 else found[i] * factor for i, factor in reads.rows]
 
 
 def _states(

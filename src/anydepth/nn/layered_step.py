@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anydepth.nn.integrate import advance
-from anydepth.nn.plan import Step
+from anydepth.nn.plan import Link
 
 _aten = torch.ops.aten
 Gradients = tuple[Tensor | None, ...]
@@ -109,43 +108,50 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True)
 class StepProgram:
-    """A step on a chain of layers: which of the given rows, and which state, every layer reads at every stage."""
+    """A step on a chain of layers: which of the given rows, and which state, every layer reads at every stage.
+
+    Each stage turns its slope into the next state in place, by the step's links. Their factors are in the rows of the
+    last layer if that is a convolution.
+    """
 
     layers: Layers
-    step: Step
+    links: Sequence[Link]
     places: Sequence[Sequence[Places]]
     """By stage and layer."""
-    states: Sequence[Sequence[Tensor]]
+    running: Sequence[Sequence[Tensor]]
     """By stage: running mean and variance of one norm after another."""
+
+    @property
+    def has_factors(self) -> bool:
+        """Whether slopes are yet to be multiplied."""
+        return type(self.layers[-1]) is not Conv
 
     def run(
         self, y: Tensor, rows: Sequence[Tensor], kept: list[list[Tensor]] | None = None, changes_state: bool = True
     ) -> Tensor:
         """The state after the step; `kept` collects, stage by stage, what the gradient needs."""
-        slopes: list[tuple[Tensor]] = []
-        for terms, places, states in zip(self.step.stages, self.places, self.states, strict=True):
+        states = [y]
+        for stage, link in enumerate(self.links):
             values: list[Tensor] = []
-            slopes.append((self._slope(advance((y,), terms, slopes)[0], rows, places, states, values, changes_state),))
+            x = self._slope(stage, states[-1], rows, values, changes_state)
+            x = x * link.factor if self.has_factors else x
+            for j, factor in link.states:
+                x.add_(states[j], alpha=factor)
+            states.append(x)
             if kept is not None:
                 kept.append(values)
-        return advance((y,), self.step.result, slopes)[0]
+        return states[-1]
 
     def _slope(
-        self,
-        x: Tensor,
-        rows: Sequence[Tensor],
-        places: Sequence[Places],
-        states: Sequence[Tensor],
-        values: list[Tensor],
-        changes_state: bool,
+        self, stage: int, x: Tensor, rows: Sequence[Tensor], values: list[Tensor], changes_state: bool
     ) -> Tensor:
         """The unit at x; `values` collects what its gradient needs."""
-        norms, given = 0, x
-        for layer, at in zip(self.layers, places, strict=True):
+        running, norms, given = self.running[stage], 0, x
+        for layer, at in zip(self.layers, self.places[stage], strict=True):
             if type(layer) is Norm:
-                running = states[norms : norms + 2] if changes_state or not layer.training else (None, None)
+                mine = running[norms : norms + 2] if changes_state or not layer.training else (None, None)
                 norms += 2
-                x = layer.forward(x, rows[at[0]], rows[at[1]], running, values)
+                x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
             elif type(layer) is Conv:
                 x = layer.forward(x, rows[at[0]], rows[at[1]] if layer.has_bias else None, values)
             elif type(layer) is Scale:
@@ -161,18 +167,21 @@ class StepProgram:
         """Gradients of the input, if it needs one, and of every row that does; what was kept is used up."""
         needs_y, wanted = needs[0], needs[1:]
         found: list[Tensor | None] = [None] * len(rows)
-        slopes: list[Tensor | None] = [None] * len(kept)
-        _spread(slopes, self.step.result, grad)
+        later = {len(kept): grad}
         for stage in reversed(range(len(kept))):
-            slope, terms = slopes[stage], self.step.stages[stage]
-            slopes[stage] = None
-            if slope is None:  # nothing uses this stage
-                continue
-            inner = self._stage_back(stage, slope, rows, kept[stage], needs_y or bool(terms), wanted, found)
-            if inner is not None:
-                _spread(slopes, terms, inner)
-                grad = inner.add_(grad)
-        return grad if needs_y else None, found
+            after = later[stage + 1]
+            slope = after * self.links[stage].factor if self.has_factors else after
+            needs_x = needs_y or stage > 0
+            inner = self._stage_back(stage, slope, rows, kept[stage], needs_x, wanted, found)
+            if not needs_x:
+                return None, found
+            assert inner is not None
+            for i in range(stage, len(kept)):
+                for j, factor in self.links[i].states:
+                    if j == stage:
+                        inner.add_(later[i + 1], alpha=factor)
+            later[stage] = inner
+        return later[0], found
 
     def _stage_back(
         self,
@@ -184,8 +193,11 @@ class StepProgram:
         wanted: Sequence[bool],
         found: list[Tensor | None],
     ) -> Tensor | None:
-        """The gradient of a stage's input; those of its rows are added to what was found. `grad` is written over."""
-        norms = len(self.states[stage])
+        """The gradient of a stage's input; those of its rows are added to what was found.
+
+        A ReLU writes over `grad`, which is some layer's own result there, or else the slope's.
+        """
+        norms = len(self.running[stage])
         for depth in range(len(self.layers) - 1, -1, -1):
             layer, at = self.layers[depth], self.places[stage][depth]
             needs = needs_x or depth > 0
@@ -194,7 +206,7 @@ class StepProgram:
                 grad = _aten.threshold_backward.grad_input(grad, kept.pop(), 0, grad_input=grad)
                 continue
             if type(layer) is Norm:
-                running, norms = self.states[stage][norms - 2 : norms], norms - 2
+                running, norms = self.running[stage][norms - 2 : norms], norms - 2
                 mask = [needs, wanted[at[0]], wanted[at[1]]]
                 grad, *others = layer.backward(grad, rows[at[0]], running, kept, mask)
             elif type(layer) is Conv:
@@ -207,13 +219,6 @@ class StepProgram:
                     before = found[i]
                     found[i] = other if before is None else before.add_(other)
         return grad
-
-
-def _spread(slopes: list[Tensor | None], terms: Sequence[tuple[int, float]], grad: Tensor) -> None:
-    """The gradient of a combination, added to that of each slope in it."""
-    for j, factor in terms:
-        before = slopes[j]
-        slopes[j] = grad * factor if before is None else before.add_(grad, alpha=factor)
 
 
 def format_of(image: Tensor) -> torch.memory_format:

@@ -16,12 +16,22 @@ Terms = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
+class Link:
+    """The state after a stage, from its slope and the states before: factor * slope + sum of factor * state."""
+
+    factor: float
+    states: Terms
+
+
+@dataclass(frozen=True)
 class Step:
     """One step: how each stage's input, the result and the error estimate combine the slopes."""
 
     stages: tuple[Terms, ...]
     result: Terms
     error: Terms = ()
+    links: tuple[Link, ...] | None = None
+    """The same without any slope but a stage's own: each link gives the next stage's input, the last the result."""
 
 
 class Stages(Protocol):
@@ -66,7 +76,8 @@ def make_step(scheme: Scheme, width: Fraction) -> Step:
     """The coefficients of a step whose width (times the scale) is given."""
     low = scheme.b_low or scheme.b
     gap = tuple(high - other for high, other in zip(scheme.b, low, strict=True))
-    return Step(tuple(_terms(row, width) for row in scheme.a), _terms(scheme.b, width), _terms(gap, width))
+    stages = tuple(_terms(row, width) for row in scheme.a)
+    return Step(stages, _terms(scheme.b, width), _terms(gap, width), _links(scheme, width))
 
 
 def scaled(step: Step, width: float) -> Step:
@@ -80,3 +91,22 @@ def scaled(step: Step, width: float) -> Step:
 
 def _terms(row: tuple[Fraction, ...], width: Fraction) -> Terms:
     return tuple((j, float(factor * width)) for j, factor in enumerate(row) if factor)
+
+
+def _links(scheme: Scheme, width: Fraction) -> tuple[Link, ...] | None:
+    """States x_0 = y, x_1, ... by x_i+1 = x_0 + sum_j row[j] k_j, with k_j written as a combination of states.
+
+    None where a stage does not use the slope just before it.
+    """
+    links: list[Link] = []
+    slopes: list[dict[int, Fraction]] = []
+    for i, row in enumerate((*scheme.a[1:], scheme.b)):
+        if not row[i]:
+            return None
+        known = {0: Fraction(1)}
+        for factor, slope in zip(row, slopes, strict=False):
+            for j, part in slope.items():
+                known[j] = known.get(j, Fraction(0)) + factor * part
+        links.append(Link(float(row[i] * width), tuple((j, float(part)) for j, part in sorted(known.items()) if part)))
+        slopes.append({j: -part / row[i] for j, part in known.items()} | {i + 1: 1 / row[i]})
+    return tuple(links)
