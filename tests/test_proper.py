@@ -14,10 +14,15 @@ from anydepth.nn.program import toeplitz
 from anydepth.nn.together import Together
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
+from anydepth.reproduce.experiment import Claim
+from anydepth.reproduce.experiments.proper_adaption import CONTROLS, IN_FULL, SETTINGS
 from anydepth.reproduce.experiments.proper_fields import jacobian, mlp, zeros
 from anydepth.reproduce.experiments.proper_grid import _same_around, critical_steps, succeeded
-from anydepth.reproduce.flows import FACTORS, examine, is_proper
+from anydepth.reproduce.experiments.proper_rates import SETTINGS as RATED
+from anydepth.reproduce.experiments.proper_rates import best_rates, is_due_to_rate, is_independent, means_of
+from anydepth.reproduce.flows import FACTORS, accuracy_on, examine, is_proper
 from anydepth.reproduce.study import Study
+from anydepth.reproduce.table_one import MOST_ACCURATE, UNVARIED, best_run, verdicts_on, without_oscillation
 from anydepth.train.evaluate import evaluate
 from anydepth.train.loop import train
 from anydepth.train.override import override
@@ -179,6 +184,20 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
         torch.testing.assert_close(found[2].state_dict()[key], tensor, rtol=1e-4, atol=1e-5)
 
 
+def test_a_run_that_is_not_to_be_tested_is_only_validated(tmp_path, monkeypatch):
+    made = configs("landscape", "data.validation=20", "evaluation.test=false")
+    study = Study("x", "smoke", None, (0, 1, 2), tmp_path / "study")
+    monkeypatch.setattr("anydepth.reproduce.ensemble.Remembered._test", None)
+    (first, *_) = trained_together(study, "landscape", made)
+    (line,) = first.metrics()
+    assert first.is_over
+    assert line["validation_accuracy"] == accuracy_on(study, first, "validation")
+    alone = train(made[0], tmp_path / "alone").metrics()[-1]
+    assert line.keys() - {"seconds"} <= alone.keys()
+    assert line["validation_accuracy"] == alone["validation_accuracy"]
+    assert accuracy_on(study, None, "validation") is None
+
+
 def test_a_run_that_was_half_written_is_trained_again(tmp_path):
     study = Study("x", "cpu", None, (0, 1), tmp_path / "x")
     pair = configs("landscape", seeds=2)
@@ -264,6 +283,115 @@ def test_accuracy_on_both_sides_of_the_critical_step_is_compared_seed_by_seed():
 def test_seeds_that_learnt_too_little_do_not_count():
     nets = [{"accuracy": accuracy} for accuracy in (100.0, 76.0, 74.0)]
     assert succeeded({"euler": {1: [*nets, None]}}, 50.0) == {"euler": {1: [*nets[:2], None, None]}}
+
+
+def accurate(*accuracies):
+    return [None if accuracy is None else {"accuracy": accuracy} for accuracy in accuracies]
+
+
+def test_rates_are_chosen_by_their_means_with_failures_as_the_commonest_class():
+    validated = {
+        0.1: {1: accurate(90.0, 90.0), 2: accurate(70.0, 70.0), 4: accurate(None, None)},
+        0.2: {1: accurate(90.0, 90.0), 2: accurate(99.0, None), 4: accurate(None, 41.0)},
+    }
+    means = means_of(validated, 40.0)
+    assert means == {0.1: {1: 90.0, 2: 70.0, 4: 40.0}, 0.2: {1: 90.0, 2: 69.5, 4: 40.5}}
+    assert best_rates(means) == {1: 0.1, 2: 0.1, 4: 0.2}, "of equals the first"
+
+
+def test_independence_of_the_step_is_judged_by_means_without_failed_seeds():
+    chosen = {1: 0.1, 2: 0.2, 4: 0.2}
+    near = is_independent("x", {1: accurate(95.0, None), 2: accurate(84.0, 86.0), 4: accurate(88.0, 88.0)}, chosen, 0.2)
+    assert near.holds
+    assert "from 85.0 % (2 steps) to 95.0 % (1 step); from 85.0 % (2 steps) to 88.0 % (4 steps)" in near.ours
+    assert "2 of 3" in near.ours
+    assert not is_independent("x", {1: accurate(96.0), 2: accurate(85.0), 4: accurate(85.0)}, chosen, 0.2).holds
+    assert is_independent("x", {1: accurate(96.0), 2: accurate(85.0), 4: accurate(None)}, chosen, 0.2).holds is None
+
+
+def test_a_trend_is_due_to_the_rate_if_choosing_takes_half_of_it_away():
+    means = {0.1: {1: 90.0, 2: 70.0}, 0.2: {1: 60.0, 2: 80.0}}
+    assert is_due_to_rate("x", 0.1, {1: 0.1, 2: 0.2}, means, means).holds
+    means[0.2][2] = 79.0
+    verdict = is_due_to_rate("x", 0.1, {1: 0.1, 2: 0.2}, means, {0.1: {1: 90.0, 2: 75.0}, 0.2: {}})
+    assert not verdict.holds
+    assert "20.0 and 11.0 points; without failed seeds 15.0 and 0.0" in verdict.ours
+
+
+@pytest.mark.parametrize("scale", RATED)
+def test_the_published_rate_is_among_those_to_choose_from_and_no_training_is_tested(scale):
+    settings = RATED[scale]
+    assert settings.published in settings.rates
+    assert not settings.task.config(0).evaluation.test
+    assert settings.task.config(0).data.validation
+
+
+def searched(steps, *nets):
+    """Nets of a grid search: accuracies, those of improper nets negative."""
+    return [
+        None if net is None else {"accuracy": abs(net), "proper": net > 0, "nfe": steps, "best": 90.0} for net in nets
+    ]
+
+
+def grid(**runs):
+    return {int(steps[1:]): searched(int(steps[1:]), *nets) for steps, nets in runs.items()}
+
+
+RUNS = {
+    "all proper, the highest mean": (grid(_1=(-99.0, 99.0), _2=(80.0, 84.0), _4=(83.0, 83.0), _8=(70.0, 70.0)), 4),
+    "failed nets tell nothing": (grid(_2=(90.0, None), _4=(85.0, 85.0)), 2),
+    "fewer than half left": (grid(_2=(99.0, None, None), _4=(85.0, 85.0, 85.0)), 4),
+    "most seeds, then most steps": (grid(_2=(90.0, 90.0, -90.0), _4=(70.0, -70.0, 70.0), _8=(99.0, -9.0, -9.0)), 4),
+    "nothing proper": (grid(_2=(-90.0,), _4=(None,)), None),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_most_accurate_run_of_a_grid(name):
+    cells, steps = RUNS[name]
+    assert best_run(cells) == ([None] if steps is None else cells[steps])
+
+
+def adapted(*accuracies, nfe=50.0, changes=0):
+    told = {"proper": True, "agreement": 99.0, "change": 1.0, "late changes": changes, "nfe": nfe, "steps": [(1, 64)]}
+    return [None if accuracy is None else told | {"accuracy": accuracy} for accuracy in accuracies]
+
+
+def compared(best, ours):
+    return {
+        "grid": searched(32, 88.0, 88.0, 88.0),
+        MOST_ACCURATE: searched(64, *best),
+        "paper": adapted(80.0, 80.0, 80.0, nfe=100.0, changes=9),
+        "steady": adapted(*ours),
+    }
+
+
+def test_steady_is_compared_with_the_most_accurate_run_seed_by_seed():
+    claim = Claim("x", "y")
+    verdict = without_oscillation(claim, compared((80.0, 85.0, 90.0), (79.0, 84.0, 89.0)))
+    assert verdict.holds, "one point is allowed"
+    assert "-1.00 points (standard error 0.00) from the most accurate run of the grid, 64 steps (" in verdict.ours
+    assert "-6.00 (-11.00 to -1.00) points (standard error 2.89) from the best proper net of each seed" in verdict.ours
+    assert "would not pass" in verdict.ours, "two standard errors are 5.77"
+    assert not without_oscillation(claim, compared((80.0, 85.0, 90.0), (78.5, 83.5, 88.5))).holds
+    assert without_oscillation(claim, compared((80.0, 85.0, 90.0), (74.0, 84.0, 90.0))).holds, "two standard errors"
+    assert not without_oscillation(claim, compared((80.0, 85.0, 90.0), (None, 90.0, 90.0))).holds
+    assert not without_oscillation(claim, compared((None, None, None), (90.0, 90.0, 90.0))).holds
+
+
+def test_a_run_that_is_not_whole_is_said_to_be_so():
+    verdict = without_oscillation(Claim("x", "y"), compared((80.0, None, -90.0), (80.0, 70.0, 90.0)))
+    assert verdict.holds
+    assert "64 steps, for the 2 of 3 seeds whose training succeeded, proper for 1 of 2 seeds" in verdict.ours
+
+
+def test_a_controller_that_is_not_run_is_not_judged():
+    found = compared((80.0, 85.0, 90.0), (80.0, 85.0, 90.0))
+    few, all_of_them = (verdicts_on("spheres", "x", one) for one in (found, found | {UNVARIED: adapted(1.0, 2.0, 3.0)}))
+    assert [v.claim for v in all_of_them[:-1]] == [v.claim for v in few]
+    assert "vary" in all_of_them[-1].claim.sentence
+    assert all(settings.controllers == tuple(CONTROLS) for settings in SETTINGS.values())
+    assert all(UNVARIED not in settings.controllers for settings in IN_FULL.values())
 
 
 def test_the_true_field_has_its_sinks_at_the_minima():

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from anydepth.surgery.store import save
 from anydepth.surgery.summary import summary
 from anydepth.train.config import DataSettings, RunConfig
 from anydepth.train.control.settings import NoControl
-from anydepth.train.evaluate import Report, evaluate, nfe_of
+from anydepth.train.evaluate import Report, evaluate, nfe_by_plan
 from anydepth.train.optim import make_optimizer, set_rate
 from anydepth.train.prepare import Prepared, precision_of, prepare, warm_up
 from anydepth.train.runs import Run, discard_run, new_run, open_run
@@ -167,20 +168,15 @@ def _train(configs: Sequence[RunConfig], folders: Sequence[Path], study: Study, 
             artifact.make_folder(folder)
             artifact.write_json(folder / FAILED, {"config": one.config.plain(), "step": ensemble.failed[i]})
         else:
-            _keep(one, folder, model, data.part("test"), seconds / len(configs))
+            _keep(one, folder, model, data, seconds / len(configs))
 
 
-def _keep(prepared: Prepared, folder: Path, model: nn.Module, test: Table, seconds: float) -> None:
+def _keep(prepared: Prepared, folder: Path, model: nn.Module, data: Dataset, seconds: float) -> None:
     """Write a run as its training alone would leave it, but for the lines of the epochs before the last."""
     config, form = prepared.config, summary(model)
     run = new_run(folder, config, prepared.facts, training_data=prepared.train.digest())
     save(model, folder)
-    precision = precision_of(config.training, next(model.parameters()).device)
-    try:
-        score = evaluate(model, test, prepared.facts, config.evaluation.batch, precision)
-    except NumericalError:
-        score = None
-    nfe, row = nfe_of(model), form.rows[0].form
+    nfe, row = nfe_by_plan(model), form.rows[0].form
     run.log(
         {
             "kind": "epoch",
@@ -192,6 +188,19 @@ def _keep(prepared: Prepared, folder: Path, model: nn.Module, test: Table, secon
             "solver": row.solver,
             "parameters": form.parameters,
             "seconds": round(seconds, 3),
+            **(_scores(prepared, model, prepared.validation, "validation") if prepared.validation is not None else {}),
         }
     )
-    run.log({"kind": "test", "step": prepared.total, **(score.named("test") if score else {}), "nfe": nfe})
+    if config.evaluation.test:
+        scores = _scores(prepared, model, data.part("test"), "test")
+        run.log({"kind": "test", "step": prepared.total, **scores, "nfe": nfe})
+
+
+def _scores(prepared: Prepared, model: nn.Module, table: Table, part: Part) -> dict[str, Any]:
+    """Loss and accuracy on one part; nothing where the outputs are not finite."""
+    config = prepared.config
+    precision = precision_of(config.training, next(model.parameters()).device)
+    try:
+        return evaluate(model, table, prepared.facts, config.evaluation.batch, precision).named(part)
+    except NumericalError:
+        return {}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.data.facts import Facts
+from anydepth.data.source import Part
 from anydepth.data.table import Table
 from anydepth.depth.grids import by_step
 from anydepth.errors import NumericalError
@@ -137,7 +138,7 @@ def examine(study: Study, run: Run | None, examples: int | None = None) -> dict[
         return None
     model, test = run.model(), data_of(run.config, study.data).part("test")
     test = test.take(np.arange(len(test))[:examples])
-    _, targets = test.batch(np.arange(len(test)), run.facts)
+    targets = _targets(test, run.facts)
     block = block_of(model)
     own, made, step = predictions(model, test, run.facts), block.scheme.name, step_of(block)
     result: dict[str, Any] = {"steps": block.steps, "accuracy": _share(own, targets), "tests": []}
@@ -155,6 +156,14 @@ def examine(study: Study, run: Run | None, examples: int | None = None) -> dict[
                 }
             )
     return result
+
+
+def accuracy_on(study: Study, run: Run | None, part: Part) -> float | None:
+    """The accuracy of a trained net, in per cent, on one part of its data."""
+    if run is None:
+        return None
+    table = data_of(run.config, study.data).part(part)
+    return _share(predictions(run.model(), table, run.facts), _targets(table, run.facts))
 
 
 def block_of(model: nn.Module) -> ContinuousBlock:
@@ -183,6 +192,11 @@ def predictions(model: nn.Module, table: Table, facts: Facts) -> Tensor:
     return torch.cat(found)
 
 
+def _targets(table: Table, facts: Facts) -> Tensor:
+    _, targets = table.batch(np.arange(len(table)), facts)
+    return targets
+
+
 def _share(found: Tensor, right: Tensor) -> float:
     return round(100 * float((found == right).double().mean()), 3)
 
@@ -209,8 +223,8 @@ def is_proper(examined: dict[str, Any]) -> bool:
     return change(examined) <= THRESHOLD
 
 
-def commonest(study: Study, task: Task) -> float:
-    """The accuracy, in per cent, of always giving the commonest class of the test part."""
-    test = data_of(task.config(0), study.data).part("test")
-    _, targets = test.batch(np.arange(len(test)), test.facts())
+def commonest(study: Study, task: Task, part: Part = "test") -> float:
+    """The accuracy, in per cent, of always giving the commonest class of a part."""
+    table = data_of(task.config(0), study.data).part(part)
+    targets = _targets(table, table.facts())
     return 100 * float(targets.bincount().max()) / len(targets)

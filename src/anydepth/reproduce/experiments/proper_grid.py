@@ -1,7 +1,7 @@
 """Steps in training against steps and solvers in tests: where does a net become an ODE (Proper ODEs, section 4.1)?"""
 
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -47,6 +47,7 @@ NEAR, ON_PAR = 4, 3.0
 
 Cell = list[dict[str, Any] | None]
 """What was found about the nets of all seeds; None: the training failed."""
+Key = TypeVar("Key")
 Grid = dict[str, dict[str, dict[int, Cell]]]
 """By task, scheme and steps."""
 
@@ -65,7 +66,7 @@ def run(study: Study) -> Findings:
     chance = {name: study.piece(f"{name}-chance", lambda t=task: commonest(study, t)) for name, task in tasks.items()}
     kept = {name: succeeded(found[name], chance[name]) for name in tasks}
     rows = tuple(
-        _row(tasks[name].title, scheme, steps, kept[name][scheme][steps])
+        (tasks[name].title, scheme, steps, *told_of(kept[name][scheme][steps]))
         for name in tasks
         for scheme in SCHEMES
         for steps in tasks[name].steps(scheme)
@@ -84,7 +85,7 @@ def run(study: Study) -> Findings:
     return Findings(columns, rows, _verdicts(tasks, kept), lambda: _draw(tasks, found, kept), _notes(tasks))
 
 
-def succeeded(grid: dict[str, dict[int, Cell]], chance: float) -> dict[str, dict[int, Cell]]:
+def succeeded(grid: dict[Key, dict[int, Cell]], chance: float) -> dict[Key, dict[int, Cell]]:
     """The same with None for seeds that learnt too little: less than half of the way from chance to the best."""
     best = max(
         (one["accuracy"] for cells in grid.values() for cell in cells.values() for one in cell if one), default=0
@@ -109,20 +110,19 @@ def critical_steps(cells: dict[int, Cell], seed: int) -> int | None:
     return first
 
 
-def _criticals(cells: dict[int, Cell]) -> list[int | None]:
+def criticals(cells: dict[int, Cell]) -> list[int | None]:
+    """The critical steps of every seed."""
     return [critical_steps(cells, seed) for seed in range(len(next(iter(cells.values()))))]
 
 
-def _row(title: str, scheme: str, steps: int, cell: Cell) -> tuple[Any, ...]:
+def told_of(cell: Cell) -> tuple[Any, ...]:
+    """Accuracy and its spread, largest change, least agreement: means over seeds; how many are proper, and failed."""
     good = [one for one in cell if one]
     failed = len(cell) - len(good)
     if not good:
-        return (title, scheme, steps, None, None, None, None, "-", failed)
+        return (None, None, None, None, "-", failed)
     accuracies = [one["accuracy"] for one in good]
     return (
-        title,
-        scheme,
-        steps,
         float(np.mean(accuracies)),
         float(np.std(accuracies)),
         float(np.mean([change(one) for one in good])),
@@ -135,10 +135,10 @@ def _row(title: str, scheme: str, steps: int, cell: Cell) -> tuple[Any, ...]:
 def _verdicts(tasks: dict[str, Task], kept: Grid) -> tuple[Verdict, ...]:
     verdicts = []
     for name, task in tasks.items():
-        cells, euler, rk4 = kept[name], _criticals(kept[name]["euler"]), _criticals(kept[name]["rk4"])
+        cells, euler, rk4 = kept[name], criticals(kept[name]["euler"]), criticals(kept[name]["rk4"])
         verdicts += [
             _is_tied(task.title, cells["euler"]),
-            _has_critical(task.title, euler),
+            has_critical(task.title, euler),
             *([_where(task.title, *PAPER[name], euler)] if name in PAPER else []),
             _rk4_is_larger(task.title, euler, rk4),
             _same_accuracy(task.title, cells["euler"]),
@@ -164,11 +164,11 @@ def _is_tied(title: str, cells: dict[int, Cell]) -> Verdict:
     )
 
 
-def _has_critical(title: str, euler: list[int | None]) -> Verdict:
+def has_critical(title: str, euler: list[int | None]) -> Verdict:
     known = [steps for steps in euler if steps is not None]
     return Verdict(
         Claim(f"{title}: there is a step size below which more accurate solvers change nothing", "P section 4.1"),
-        f"{len(known)} of {len(euler)} seeds are proper from some number of Euler steps on: {_listed(euler)}",
+        f"{len(known)} of {len(euler)} seeds are proper from some number of Euler steps on: {listed(euler)}",
         len(known) == len(euler),
     )
 
@@ -181,7 +181,7 @@ def _where(title: str, paper: str, low: int, high: int, euler: list[int | None])
     if not known:
         return Verdict(claim, "no seed has one", None)
     middle = 2 ** float(np.mean([log2(steps) for steps in known]))
-    return Verdict(claim, f"geometric mean over seeds 1/{middle:.0f}: {_listed(euler)}", low / 2 <= middle <= 2 * high)
+    return Verdict(claim, f"geometric mean over seeds 1/{middle:.0f}: {listed(euler)}", low / 2 <= middle <= 2 * high)
 
 
 def _rk4_is_larger(title: str, euler: list[int | None], rk4: list[int | None]) -> Verdict:
@@ -191,7 +191,7 @@ def _rk4_is_larger(title: str, euler: list[int | None], rk4: list[int | None]) -
         return Verdict(claim, "no seed has both", None)
     gaps = differences([log2(a) for a, _ in pairs], [log2(b) for _, b in pairs])
     ratio = 2 ** float(np.mean(gaps))
-    return Verdict(claim, f"{ratio:.1f} times as large; steps of RK4: {_listed(rk4)}", is_above(gaps))
+    return Verdict(claim, f"{ratio:.1f} times as large; steps of RK4: {listed(rk4)}", is_above(gaps))
 
 
 def _same_accuracy(title: str, cells: dict[int, Cell]) -> Verdict:
@@ -227,7 +227,7 @@ def _same_around(title: str, cells: dict[int, Cell], euler: list[int | None]) ->
     return Verdict(claim, told, abs(float(np.mean(gaps))) <= ON_PAR)
 
 
-def _listed(steps: list[int | None]) -> str:
+def listed(steps: list[int | None]) -> str:
     return ", ".join("none" if k is None else str(k) for k in steps)
 
 
