@@ -232,6 +232,14 @@ def test_picks_keep_a_latency_when_measured_once_more(points, limit, factors):
     assert pick(sweep, Budget(max_drop=9.0), timed).latency_ms is None
 
 
+def test_a_form_that_a_sweep_timed_badly_does_not_hide_those_that_fit():
+    sweep = table([(3.0, 5, 9.0), (2.0, 5, 1.0), (1.0, 5, 2.0), (0.0, 5, 2.5)])
+    heavy, light, lighter = (replace(r, flops=count) for r, count in zip(sweep.rows[1:], (9, 4, 2), strict=True))
+    fresh = {heavy.name: 8.0, light.name: 4.0, lighter.name: 2.5}
+    sweep = replace(sweep, rows=(sweep.source, heavy, light, lighter))
+    assert pick(sweep, Budget(max_latency_ms=3.0), lambda r: fresh[r.name]).row is lighter
+
+
 # Costs
 
 
