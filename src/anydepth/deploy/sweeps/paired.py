@@ -30,7 +30,7 @@ class Answers:
         """Points that the form is below the source at most, so confident; one-sided.
 
         The largest d for which lost - gained lies within z standard deviations of count d (Tango 1998, Statistics in
-        Medicine 17, 891, eq 4). With nothing lost and nothing gained that is z^2 / (count + z^2).
+        Medicine 17, 891). With nothing lost and nothing gained that is z^2 / (count + z^2).
         """
         low, high = max(-1.0, (self.lost - self.gained) / max(self.count, 1)), 1.0
         z = NormalDist().inv_cdf(confidence)

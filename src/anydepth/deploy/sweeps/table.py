@@ -14,9 +14,9 @@ from anydepth.errors import BudgetError
 COSTS = ("parameters", "latency_ms")
 """What a form is paid for with."""
 RIVALS = 2
-"""As how many independent forms all those of a sweep count when one is chosen: their answers are nearly the same.
+"""As how many independent forms those of a sweep count when one is chosen, since they answer nearly alike.
 
-Resampled from the validation images of trained nets, with 60 and 36 forms."""
+With as many as there are, one would give away most of what can be had; see benchmarks/picks.py for what two leave."""
 
 
 @dataclass(frozen=True)
