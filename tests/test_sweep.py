@@ -1,6 +1,7 @@
 """Sweeps and budgets: what is on the front, what fits, what is kept, and what is refused."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from anydepth.deploy.sweeps.budget import Budget
 from anydepth.deploy.sweeps.candidates import axes_of, form_of, made
 from anydepth.deploy.sweeps.form import Candidate
 from anydepth.deploy.sweeps.metrics import drop_of, loss_in
+from anydepth.deploy.sweeps.paired import Answers
 from anydepth.deploy.sweeps.pick import pick
 from anydepth.deploy.sweeps.store import read_sweep, sweep_of
 from anydepth.deploy.sweeps.table import COSTS, Row, Sweep, front
@@ -66,7 +68,7 @@ def untimed(sweep):
 # Fronts and budgets, on made-up tables
 
 
-def row(value, parameters, latency_ms, place=0):
+def row(value, parameters, latency_ms, place=0, paired=None):
     numbers = {"nfe": 1, "flops": 1, "memory_bytes": 1, "latency_ratio": 1.0, "projection_error": 0.0}
     return Row(
         basis="constant",
@@ -79,6 +81,7 @@ def row(value, parameters, latency_ms, place=0):
         value=value,
         is_frozen=True,
         agreement=None,
+        paired=paired,
         solver_error=None,
         **numbers,
     )
@@ -162,6 +165,49 @@ def test_refused_budgets_name_the_best_that_can_be_reached():
     for bad in ({"max_params": 0}, {"max_latency_ms": float("nan")}, {"max_drop": float("inf")}):
         with pytest.raises(ConfigError, match="must be a finite number"):
             sweep.best(**bad)
+    for bad in (-0.1, 1.0, 95, float("nan")):
+        with pytest.raises(ConfigError, match="share below 1"):
+            sweep.best(max_drop=1, confidence=bad)
+
+
+def answered(count, *losses):
+    """A source, and smaller and smaller forms that lose so many of its answers and gain none."""
+    rows = [row(90.0, 100, 9.0, paired=Answers(count, 0, 0))]
+    for place, lost in enumerate(losses, 1):
+        rows.append(row(90 - 100 * lost / count, 100 - place, 9.0, place, Answers(count, lost, 0)))
+    return Sweep(tuple(rows), "accuracy")
+
+
+@given(
+    st.integers(21, 5000),
+    st.lists(st.integers(0, 20), min_size=1, max_size=6),
+    st.floats(0, 20),
+    st.sampled_from([0.5, 0.9, 0.95, 0.99]),
+)
+def test_a_drop_is_kept_by_its_bound_and_the_source_keeps_any(count, losses, drop, confidence):
+    sweep = answered(count, *losses)
+    found = sweep.best(max_drop=drop, confidence=confidence)
+    assert found.is_source or sweep.most_drop(found, confidence) <= drop
+    assert all(sweep.most_drop(r, confidence) > drop for r in sweep.rows if r.parameters < found.parameters)
+    assert found.parameters >= sweep.best(max_drop=drop, confidence=0).parameters
+    assert sweep.most_drop(sweep.source) == 0
+    assert all(sweep.most_drop(r) > sweep.drop(r) for r in sweep.rows[1:])
+
+
+def test_a_form_that_too_few_examples_speak_for_is_told_with_the_way_out():
+    few, many = answered(200, 1), answered(20_000, 100)
+    assert few.best(max_drop=1).is_source
+    assert not few.best(max_drop=1, confidence=0).is_source
+    assert not many.best(max_drop=1).is_source
+    says = "drop of 0.5 as measured, but 200 examples .* at most 2.*95 % confidence.*; give more validation data"
+    assert re.search(says, few.doubt(Budget(max_drop=1)))
+    assert many.doubt(Budget(max_drop=1)) == ""
+    assert few.doubt(Budget(max_params=99)) == ""
+    with pytest.raises(BudgetError, match=says) as refused:
+        few.best(max_params=99, max_drop=1)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(BudgetError, match="smallest drop within the rest of it is"):
+        few.best(max_params=99, max_drop=0.4)
 
 
 @given(POINTS, st.integers(1, 6).map(float), st.lists(st.floats(0.5, 2), min_size=12, max_size=12))
@@ -184,6 +230,14 @@ def test_picks_keep_a_latency_when_measured_once_more(points, limit, factors):
     safe = [r for r in sweep.ranked(Budget(max_latency_ms=limit)) if r.latency_ms <= 0.9 * limit]
     assert not safe or asked[0] == safe[0].name
     assert pick(sweep, Budget(max_drop=9.0), timed).latency_ms is None
+
+
+def test_a_form_that_a_sweep_timed_badly_does_not_hide_those_that_fit():
+    sweep = table([(3.0, 5, 9.0), (2.0, 5, 1.0), (1.0, 5, 2.0), (0.0, 5, 2.5)])
+    heavy, light, lighter = (replace(r, flops=count) for r, count in zip(sweep.rows[1:], (9, 4, 2), strict=True))
+    fresh = {heavy.name: 8.0, light.name: 4.0, lighter.name: 2.5}
+    sweep = replace(sweep, rows=(sweep.source, heavy, light, lighter))
+    assert pick(sweep, Budget(max_latency_ms=3.0), lambda r: fresh[r.name]).row is lighter
 
 
 # Costs
@@ -241,6 +295,9 @@ def test_source_agrees_with_itself_and_values_are_those_of_evaluate(trained, swe
     source = sweep.source
     assert sweep.rows[0] is source
     assert (source.agreement, source.latency_ratio, source.projection_error) == (100.0, 1.0, 0.0)
+    assert source.paired == Answers(20, 0, 0)
+    for found in sweep.rows:
+        assert sweep.drop(found) == pytest.approx(100 * (found.paired.lost - found.paired.gained) / found.paired.count)
     part = run.dataset(None).part("validation")
     for found in sweep.rows[::3]:
         model = made(run.model(), found.candidate)
@@ -289,6 +346,11 @@ def test_damaged_results_are_measured_anew_and_foreign_ones_refused(run, swept, 
     assert "does not match its own seal" in sweep.note
     path.write_bytes(path.read_bytes()[:100])
     assert len(ad.sweep(run, **grid).rows) == 2
+    older = json.loads(path.read_text()) | {"version": 1}
+    artifact.write_json(path, artifact.sealed(older))
+    with pytest.raises(ModelFileError, match="no sweep of version 2"):
+        sweep_of(run, folder=kept)
+    assert "no sweep of version 2" in ad.sweep(run, **grid).note
     assert "batch was 1, now it is 2" in ad.sweep(run, batch=2, **grid).note
     other = ad.compress(run.model(), size=1)
     ad.save(other, run.folder)
@@ -337,8 +399,11 @@ def test_models_are_swept_on_batches_with_labels_or_without():
     numbers = ad.sweep(field, [(x, x)], rounds=1, batch=64)
     assert (numbers.metric, numbers.settings["batch"]) == ("rmse", 64)
     assert numbers.source.agreement is None
+    assert all(numbers.most_drop(found) > numbers.drop(found) for found in numbers.rows[1:])
+    assert numbers.drop(numbers.rows[-1]) == pytest.approx(100 * (numbers.rows[-1].paired.ratio ** 0.5 - 1))
     far = ad.sweep(field, [x], classes=False, rounds=1)
     assert (far.metric, far.source.value) == ("error", 0)
+    assert all(far.most_drop(found) == far.drop(found) for found in far.rows)
     with pytest.raises(ConfigError, match="batches"):
         ad.sweep(field)
     with pytest.raises(ConfigError, match="rounds"):
@@ -507,6 +572,7 @@ def test_compress_meets_a_budget(trained, swept, capsys, tmp_path):
     small = open_run(tmp_path / "s")
     assert small.record.parent == open_run(trained).model_hash()
     assert small.record.transform["budget"]["max_drop"] == 100
+    assert found["picked"]["drop"] < found["picked"]["most_drop"] <= 100
     assert small.record.transform["size"] == 1
     score = evaluate(small.model(), small.dataset(None).part("validation"), small.facts)
     expected = found["recalibrated"]["after" if gained >= 0 else "before"]
@@ -522,10 +588,30 @@ def test_budgets_that_cannot_be_met_exit_1_and_write_nothing(trained, swept, cap
     assert_refused(run_command(capsys, "compress", trained, "--max-latency-ms", "1e-9", *words), 1, "lowest latency")
     assert_refused(run_command(capsys, "compress", trained, "--size", "1", "--max-params", "9", *words), 2, "not both")
     assert_refused(run_command(capsys, "compress", trained, "--max-params", "-1", *words), 2, "max_params")
+    sure = ("--max-drop", "1", "--confidence", "1")
+    assert_refused(run_command(capsys, "compress", trained, *sure, *words), 2, "confidence must be 0")
+    alone = ("--max-params", "99999", "--confidence", "0.9")
+    assert_refused(run_command(capsys, "compress", trained, *alone, *words), 2, "give --max-drop too")
     assert not (tmp_path / "s").exists()
     (tmp_path / "file").write_text("")
     inside = ("--sweep", swept, "--out", tmp_path / "file" / "inside")
     assert_refused(run_command(capsys, "compress", trained, "--max-drop", "100", *inside), 6, "cannot make folder")
+
+
+def test_compress_says_how_sure_it_is_of_a_drop(trained, swept, capsys, tmp_path):
+    sweep = sweep_of(open_run(trained), folder=swept)
+    drop = min(sweep.drop(found) for found in sweep.rows if found.parameters < sweep.source.parameters)
+    words = ("--max-drop", max(drop, 0), "--sweep", swept, "--out")
+    told = run_command(capsys, "compress", trained, *words, tmp_path / "a")
+    assert "drop 0\n" in told.err
+    assert open_run(tmp_path / "a").record.transform["size"] == sweep.source.size
+    assert "20 examples show only that it is at most" in " ".join(told.err.split())
+    told = run_command(capsys, "compress", trained, *words, tmp_path / "b", "--confidence", "0")
+    assert open_run(tmp_path / "b").record.transform["size"] < sweep.source.size
+    assert "confidence" not in told.err
+    words = ("--max-drop", 99, "--sweep", swept, "--out")
+    told = run_command(capsys, "compress", trained, *words, tmp_path / "c", "--confidence", "0.9")
+    assert re.search("drop .*, at most .* with 90 % confidence", told.err)
 
 
 def test_compress_without_data_says_so(trained, capsys, tmp_path, monkeypatch):
@@ -539,7 +625,7 @@ def test_compress_without_data_says_so(trained, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("anydepth.data.dataset.Dataset.part", missing)
     found = json.loads(run_command(capsys, "compress", trained, *words, tmp_path / "b", "--json").out)
     assert not found["picked"]["used_data"]
-    assert (found["picked"]["metric"], found["picked"]["drop"]) == ("error", 0)
+    assert [found["picked"][key] for key in ("metric", "drop", "most_drop")] == ["error", 0, None]
     assert_refused(run_command(capsys, "sweep", trained, *QUICK, "--out", tmp_path / "c"), 3, "no file")
 
 

@@ -12,6 +12,7 @@ from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json
 from anydepth.cli.sweep_command import NoData
 
 if TYPE_CHECKING:
+    from anydepth.deploy.sweeps.budget import Budget
     from anydepth.deploy.sweeps.pick import Fitted
     from anydepth.surgery.summary import Summary
     from anydepth.train.runs import Run
@@ -34,6 +35,9 @@ def compress(
     max_drop: Annotated[
         float | None, typer.Option(help="At most so many points below the run; alone: the smallest such form.")
     ] = None,
+    confidence: Annotated[
+        float | None, typer.Option(help="That the drop is kept on other data; by default 0.95; 0: as measured.")
+    ] = None,
     sweep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the sweep for a budget is kept; by default in RUN.")
     ] = None,
@@ -54,12 +58,11 @@ def compress(
       anydepth compress runs/digits --basis constant --size 4 --steps 4 --out runs/digits-short
       anydepth compress runs/digits --max-params 5000 --max-latency-ms 2 --out runs/digits-fit
     """
-    from anydepth.deploy.sweeps.budget import Budget
     from anydepth.errors import ConfigError
     from anydepth.train.runs import check_vacant, open_run, save_derived
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
-    budget = Budget(max_params, max_latency_ms, max_drop)
+    budget = _budget(max_params, max_latency_ms, max_drop, confidence)
     is_formed = any(value is not None for value in wanted.values())
     if is_formed == (not budget.is_empty):
         told = "either a form or a budget, not both" if is_formed else "nothing to do"
@@ -79,12 +82,23 @@ def compress(
         small, row = fitted.model, fitted.picked.row
         transform |= {"basis": row.basis, "size": row.size, "steps": row.steps, "scheme": row.scheme}
         transform["budget"] = budget.describe()
-        found["picked"] = _picked(fitted, budget.describe())
+        found["picked"] = _picked(fitted, budget)
     if recalibrate:
         small, found["recalibrated"] = _recalibrated(parent, small, data)
         transform["recalibrated"] = found["recalibrated"]["is_kept"]
     save_derived(parent, out, small, transform)
     _tell(run, out, model, small, found, json)
+
+
+def _budget(
+    max_params: int | None, max_latency_ms: float | None, max_drop: float | None, confidence: float | None
+) -> "Budget":
+    from anydepth.deploy.sweeps.budget import CONFIDENCE, Budget
+    from anydepth.errors import ConfigError
+
+    if confidence is not None and max_drop is None:
+        raise ConfigError("--confidence is that in a drop; give --max-drop too, or leave it out")
+    return Budget(max_params, max_latency_ms, max_drop, CONFIDENCE if confidence is None else confidence)
 
 
 def _formed(model: Any, wanted: dict[str, Any], method: str) -> Any:
@@ -100,24 +114,25 @@ def _recalibrated(parent: "Run", small: Any, data: Path | None) -> tuple[Any, di
     return done.model, done.describe()
 
 
-def _picked(fitted: "Fitted", budget: dict[str, float]) -> dict[str, Any]:
+def _picked(fitted: "Fitted", budget: "Budget") -> dict[str, Any]:
     """What was picked, and by what."""
     table, row = fitted.sweep, fitted.picked.row
-    drop = table.drop(row)
+    drop, most = table.drop(row), table.most_drop(row, budget.confidence)
     return {
-        "budget": budget,
+        "budget": budget.describe(),
         "form": row.name,
         "metric": table.metric,
         "split": table.split,
         "examples": table.settings["examples"],
         "value": row.value,
         "drop": drop if isfinite(drop) else None,
+        "most_drop": most if row.paired is not None and isfinite(most) else None,
         "parameters": row.parameters,
         "latency_ms": row.latency_ms,
         "remeasured_latency_ms": fitted.picked.latency_ms,
         "batch": table.settings["batch"],
         "used_data": table.split is not None,
-        "note": "; ".join(filter(None, (table.note, fitted.unread))),
+        "note": "; ".join(filter(None, (table.note, fitted.unread, table.doubt(budget)))),
     }
 
 
@@ -156,6 +171,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         told = found["picked"]
         of = f"on {told['examples']:,} {told['split']} examples" if told["used_data"] else "estimated without data"
         lines.append(f"picked {bold(told['form'])}: {told['metric']} {shown(told['metric'], told['value'])} {of}")
+        lines += _drop_lines(told)
         if told["remeasured_latency_ms"] is not None:
             lines.append(f"latency {told['remeasured_latency_ms']:.3g} ms, measured once more, batch {told['batch']}")
         lines += [escape(told["note"])] if told["note"] else []
@@ -165,6 +181,15 @@ def _lines(found: dict[str, Any]) -> list[str]:
         kept = "" if told["is_kept"] else "; worse, so not kept"
         lines.append(f"recalibrated: {told['split']} {told['metric']} {before} -> {bold(after)}{kept}")
     return lines
+
+
+def _drop_lines(told: dict[str, Any]) -> list[str]:
+    """About the drop where one was asked for, and how sure it is where examples tell."""
+    if "max_drop" not in told["budget"]:
+        return []
+    drop, most, confidence = told["drop"], told["most_drop"], told["budget"]["confidence"]
+    is_surer = most is not None and most > drop
+    return [f"drop {drop:.3g}" + (f", at most {most:.3g} with {100 * confidence:g} % confidence" if is_surer else "")]
 
 
 def _nfe(found: "Summary") -> int | None:

@@ -69,6 +69,18 @@ class Reader:
         share = _share([part[real] for part, real in zip(right, self._real(outputs), strict=True)])
         return None if share is None else share.percent
 
+    def changed(self, before: Sequence[Tensor], after: Sequence[Tensor]) -> tuple[Share, Share] | None:
+        """Predictions right before and wrong after, and the other way round; without labels `before` is right."""
+        if not self.classes:
+            return None
+        truth = [
+            _fit(b.targets, a) if self.has_labels else _chosen(a) for a, b in zip(before, self.examples, strict=True)
+        ]
+        was, now = ([_chosen(a) == t for a, t in zip(each, truth, strict=True)] for each in (before, after))
+        kinds = ([w & ~n for w, n in zip(was, now, strict=True)], [n & ~w for w, n in zip(was, now, strict=True)])
+        lost, gained = (_share([p[r] for p, r in zip(kind, self._real(before), strict=True)]) for kind in kinds)
+        return None if lost is None or gained is None else (lost, gained)
+
     def margin(self, before: Sequence[Tensor], after: Sequence[Tensor]) -> Margin | None:
         """Margins of `before`, and how much of them the change to `after` takes."""
         if not self.classes:
@@ -86,6 +98,10 @@ class Reader:
         if not self.classes:
             return sum(out.numel() for out in outputs)
         return sum(int(real.sum()) for real in self._real(outputs))
+
+    def voices(self, outputs: Sequence[Tensor]) -> int:
+        """Examples that have a prediction that counts."""
+        return sum(int(real.reshape(len(real), -1).any(-1).sum()) for real in self._real(outputs))
 
     def kinds(self, outputs: Sequence[Tensor]) -> int:
         """How many different classes are predicted."""

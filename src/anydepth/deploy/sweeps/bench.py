@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anydepth.data.table import Batch
 from anydepth.deploy.freeze import freeze
+from anydepth.deploy.sweeps.paired import Answers, Paired, errors_of
 from anydepth.errors import ConfigError, NumericalError
 from anydepth.measure.cost import flops, interleaved, peak_bytes, synchronised, weight_bytes
 from anydepth.measure.distance import relative_distance
@@ -104,6 +105,20 @@ class Bench:
             return _rmse(outputs, [example.targets for example in self.examples])
         return 100 * relative_distance(self.source_outputs, outputs)
 
+    def paired(self, outputs: list[Tensor]) -> Paired | None:
+        """What the examples tell of the drop from the source; None without data, and of outputs without truth."""
+        if self.examples is None or self.reader is None or self.metric == "error":
+            return None
+        if self.metric == "rmse":
+            targets = [example.targets for example in self.examples]
+            return errors_of(*(_squares(each, targets) for each in (self.source_outputs, outputs)))
+        changed = self.reader.changed(self.source_outputs, outputs)
+        if changed is None:
+            return None
+        voices = self.reader.voices(outputs)
+        lost, gained = (voices * share.successes / share.count for share in changed)
+        return Answers(voices, lost, gained)
+
     def agreement(self, outputs: list[Tensor]) -> float | None:
         """Per cent of predictions that are the source's; None without data or classes."""
         same = None if self.reader is None else self.reader.same(self.source_outputs, outputs)
@@ -165,9 +180,14 @@ def _call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], Tensor]:
 
 
 def _rmse(outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> float:
-    pairs = list(zip(outputs, targets, strict=True))
-    total = sum((out.double() - target.double().cpu()).square().sum().item() for out, target in pairs)
-    return (total / sum(target.numel() for _, target in pairs)) ** 0.5
+    return (sum(_squares(outputs, targets)) / sum(target.numel() for target in targets)) ** 0.5
+
+
+def _squares(outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float]:
+    """Squared errors, summed for every example."""
+    pairs = zip(outputs, targets, strict=True)
+    found = [(out.double() - target.double().cpu()).square() for out, target in pairs]
+    return torch.cat([part.reshape(len(part), -1).sum(-1) for part in found]).tolist()
 
 
 def _known(value: float | None) -> float:

@@ -5,6 +5,9 @@ from math import isfinite
 
 from anydepth.errors import ConfigError
 
+CONFIDENCE = 0.95
+"""In a drop that is kept."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -14,6 +17,8 @@ class Budget:
     max_latency_ms: float | None = None
     max_drop: float | None = None
     """Points below the source: of accuracy, or of the metric that a sweep has instead."""
+    confidence: float = CONFIDENCE
+    """That a picked form keeps that drop on other examples of the same kind; 0: as measured is enough."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_params", 1), ("max_latency_ms", 0.0), ("max_drop", None)):
@@ -22,6 +27,8 @@ class Budget:
                 continue
             if not isfinite(value) or (least is not None and value < least):
                 raise ConfigError(f"{name} must be a finite number{_above(least)}, got {value}")
+        if not 0 <= self.confidence < 1:
+            raise ConfigError(f"confidence must be 0, for drops as measured, or a share below 1, got {self.confidence}")
 
     @property
     def is_empty(self) -> bool:
@@ -42,6 +49,8 @@ class Budget:
     def describe(self) -> dict[str, float]:
         """The limits that are given, as JSON values."""
         given = {"max_params": self.max_params, "max_latency_ms": self.max_latency_ms, "max_drop": self.max_drop}
+        if self.max_drop is not None:
+            given["confidence"] = self.confidence
         return {name: value for name, value in given.items() if value is not None}
 
     def __str__(self) -> str:

@@ -46,7 +46,8 @@ class Fitted:
 def pick(table: Sweep, budget: Budget, timed: Callable[[Row], float]) -> Picked:
     """The best row within the budget; with a latency, the best whose fresh measurement keeps it.
 
-    Rows that keep a margin come first. One that fails takes with it all that the sweep found to be as slow.
+    Rows that keep a margin come first. One that fails takes with it all that the sweep found to be as slow and that
+    have as much to compute: its latency may be the one that was measured badly.
     """
     ranked = table.ranked(budget)
     limit = budget.max_latency_ms
@@ -60,7 +61,7 @@ def pick(table: Sweep, budget: Budget, timed: Callable[[Row], float]) -> Picked:
         if fresh <= limit:
             return Picked(row, fresh)
         lowest = min(lowest or (fresh, row.name), (fresh, row.name))
-        waiting = [other for other in waiting if other.latency_ms < row.latency_ms]
+        waiting = [other for other in waiting if other.latency_ms < row.latency_ms or other.flops < row.flops]
     assert lowest is not None
     raise BudgetError(
         f"no form of this model meets {budget} when measured once more; the lowest latency is {lowest[0]:.3g} ms "

@@ -14,7 +14,7 @@ from anydepth.deploy.sweeps.table import Row, Sweep
 from anydepth.errors import ConfigError, ModelFileError
 from anydepth.train.runs import Run
 
-FORMAT, VERSION = "anydepth-sweep", 1
+FORMAT, VERSION = "anydepth-sweep", 2
 _AGAIN = "sweep again with --fresh"
 _SWEEP, _PARTS = TypeAdapter(Sweep), tuple(part.name for part in fields(Sweep))
 

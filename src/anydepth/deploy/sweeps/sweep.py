@@ -191,6 +191,7 @@ def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
         is_frozen=cost.is_frozen,
         value=value,
         agreement=None if outputs is None else bench.agreement(outputs),
+        paired=None if outputs is None else bench.paired(outputs),
         projection_error=moved,
         solver_error=solver_error,
     )

@@ -1,17 +1,22 @@
 """What a sweep found: rows, the front that none of them dominates, the best within a budget. Numbers, no torch."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from typing import Any
 
-from anydepth.deploy.sweeps.budget import Budget
+from anydepth.deploy.sweeps.budget import CONFIDENCE, Budget
 from anydepth.deploy.sweeps.form import Candidate
 from anydepth.deploy.sweeps.metrics import CLOSE, drop_of, loss_in
+from anydepth.deploy.sweeps.paired import Paired
 from anydepth.errors import BudgetError
 
 COSTS = ("parameters", "latency_ms")
 """What a form is paid for with."""
+RIVALS = 2
+"""As how many independent forms those of a sweep count when one is chosen, since they answer nearly alike.
+
+With as many as there are, one would give away most of what can be had; see benchmarks/picks.py for what two leave."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Row:
     """The sweep's metric; None where outputs are not finite."""
     agreement: float | None
     """Per cent of predictions that are the source's; None without classes or without data."""
+    paired: Paired | None
+    """The form beside the source on the same examples; None without data or where outputs are not finite."""
     projection_error: float
     """Largest relative L2 change over depth of a tensor."""
     solver_error: float | None
@@ -92,19 +99,34 @@ class Sweep:
         """How much worse than the source; see `drop_of`."""
         return drop_of(self.metric, row.value, self.source.value)
 
+    def most_drop(self, row: Row, confidence: float = CONFIDENCE) -> float:
+        """The drop that a row does not exceed on other examples of the same kind, so confident when it is chosen.
+
+        As measured with confidence 0, and where no examples tell. The source's own is 0.
+        """
+        drop = self.drop(row)
+        if row.is_source or row.paired is None or not confidence:
+            return drop
+        return max(drop, row.paired.upper(1 - (1 - confidence) / RIVALS))
+
     def cheapest_close(self, cost: str) -> Row:
         """The row close to the source that costs least, which may be the source itself."""
         close = [row for row in self.rows if self.drop(row) <= CLOSE[self.metric]]
         return min(close, key=lambda row: (getattr(row, cost), loss_in(self.metric, row.value), row.latency_ms))
 
     def best(
-        self, max_params: int | None = None, max_latency_ms: float | None = None, max_drop: float | None = None
+        self,
+        max_params: int | None = None,
+        max_latency_ms: float | None = None,
+        max_drop: float | None = None,
+        confidence: float = CONFIDENCE,
     ) -> Row:
         """The best row within the budget; a BudgetError says what is the best that can be reached.
 
-        The most accurate, of equals the smallest and then the fastest; with a drop alone, the smallest.
+        The most accurate, of equals the smallest and then the fastest; with a drop alone, the smallest. A drop is kept
+        if `most_drop` is within it.
         """
-        return self.ranked(Budget(max_params, max_latency_ms, max_drop))[0]
+        return self.ranked(Budget(max_params, max_latency_ms, max_drop, confidence))[0]
 
     def ranked(self, budget: Budget) -> list[Row]:
         """All rows within the budget, the best first; at least one."""
@@ -117,7 +139,10 @@ class Sweep:
         return found
 
     def _fits(self, row: Row, budget: Budget) -> bool:
-        return budget.affords(row.parameters, row.latency_ms) and budget.tolerates(self.drop(row))
+        return budget.affords(row.parameters, row.latency_ms) and self._keeps_drop(row, budget)
+
+    def _keeps_drop(self, row: Row, budget: Budget) -> bool:
+        return budget.tolerates(self.most_drop(row, budget.confidence))
 
     def _preference(self, row: Row, budget: Budget) -> tuple[float, ...]:
         loss = loss_in(self.metric, row.value)
@@ -144,7 +169,22 @@ class Sweep:
             least = min(few, key=lambda row: row.latency_ms)
             return f"{told}; with so few parameters the lowest latency is {least.latency_ms:.3g} ms ({least.name})"
         near = min(rows, key=self.drop)
+        if budget.tolerates(self.drop(near)):
+            return f"{told}; {self._doubt(near, budget)}"
         return f"{told}; the smallest drop within the rest of it is {self.drop(near):.3g} ({near.name})"
+
+    def doubt(self, budget: Budget) -> str:
+        """Of the row that would be best if drops were as measured, why it is not; empty where it is."""
+        first = self.ranked(replace(budget, confidence=0.0))[0]
+        return "" if self._keeps_drop(first, budget) else self._doubt(first, budget)
+
+    def _doubt(self, row: Row, budget: Budget) -> str:
+        count = row.paired.count if row.paired else 0
+        return (
+            f"{row.name} has a drop of {self.drop(row):.3g} as measured, but {count:,} examples show only that it is "
+            f"at most {self.most_drop(row, budget.confidence):.3g} ({100 * budget.confidence:g} % confidence); give "
+            "more validation data or a lower --confidence"
+        )
 
     def describe(self) -> dict[str, Any]:
         """JSON values."""
