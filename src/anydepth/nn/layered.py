@@ -204,5 +204,6 @@ def _goes_together(layers: Layers, channels: int, stored: Mapping[str, Tensor]) 
             _, out, inputs, *_ = stored[layer.names[0]].shape
             widths.append((inputs * layer.groups, out))
         elif isinstance(layer, Norm):
-            widths.append((stored[layer.names[0]].shape[1],) * 2)
+            width = stored[layer.names[0]].shape[1]
+            widths.append((width, width))
     return all(before[1] == after[0] for before, after in pairwise([*widths, widths[0]]))

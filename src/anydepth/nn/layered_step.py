@@ -62,7 +62,8 @@ class Norm:
     def forward(
         self, x: Tensor, weight: Tensor, bias: Tensor, running: Sequence[Tensor | None], kept: list[Tensor]
     ) -> Tensor:
-        out, mean, scale = torch.native_batch_norm(x, weight, bias, *running, self.training, self.momentum, self.eps)
+        mean, var = running
+        out, mean, scale = torch.native_batch_norm(x, weight, bias, mean, var, self.training, self.momentum, self.eps)
         kept += (x, mean, scale)
         return out
 
@@ -148,13 +149,13 @@ class StepProgram:
         """The unit at x; `values` collects what its gradient needs."""
         running, norms, given = self.running[stage], 0, x
         for layer, at in zip(self.layers, self.places[stage], strict=True):
-            if type(layer) is Norm:
+            if isinstance(layer, Norm):
                 mine = running[norms : norms + 2] if changes_state or not layer.training else (None, None)
                 norms += 2
                 x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
-            elif type(layer) is Conv:
+            elif isinstance(layer, Conv):
                 x = layer.forward(x, rows[at[0]], rows[at[1]] if layer.has_bias else None, values)
-            elif type(layer) is Scale:
+            elif isinstance(layer, Scale):
                 x = layer.forward(x, rows[at[0]], values)
             else:
                 x = x.relu_() if x is not given else x.relu()
@@ -202,20 +203,20 @@ class StepProgram:
             layer, at = self.layers[depth], self.places[stage][depth]
             needs = needs_x or depth > 0
             assert grad is not None
-            if type(layer) is Relu:
+            if isinstance(layer, Relu):
                 grad = _aten.threshold_backward.grad_input(grad, kept.pop(), 0, grad_input=grad)
                 continue
-            if type(layer) is Norm:
+            if isinstance(layer, Norm):
                 running, norms = self.running[stage][norms - 2 : norms], norms - 2
                 mask = [needs, wanted[at[0]], wanted[at[1]]]
                 grad, *others = layer.backward(grad, rows[at[0]], running, kept, mask)
-            elif type(layer) is Conv:
+            elif isinstance(layer, Conv):
                 mask = [needs, wanted[at[0]], layer.has_bias and wanted[at[1]]]
                 grad, *others = layer.backward(grad, rows[at[0]], kept, mask)
             else:
                 grad, *others = layer.backward(grad, rows[at[0]], kept, wanted[at[0]])
             for i, other in zip(at, others, strict=False):
-                if wanted[i]:
+                if wanted[i] and other is not None:
                     before = found[i]
                     found[i] = other if before is None else before.add_(other)
         return grad
