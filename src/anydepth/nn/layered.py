@@ -5,7 +5,7 @@ graph inside, and adds up gradients in place. Results are those of the general p
 stage; gradients of gradients take the general path's own operations.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from anydepth.nn.chain import is_plain_call, is_unwatched
 from anydepth.nn.field import store_fitted
+from anydepth.nn.functions import Expansion, WeightFunction
 from anydepth.nn.layered_step import Conv, Layers, Norm, Places, Relu, Scale, StepProgram, StepSolve, format_of
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
@@ -67,16 +68,14 @@ def _layer(name: str, module: Any) -> Conv | Norm | Relu | Scale | None:
     return None
 
 
-Row = tuple[int, float]
-"""A row of a trained tensor among those of all, and a factor on it."""
-
-
 @dataclass(frozen=True)
 class Reads:
-    """The rows that a plan reads, each once; of every step, which of them, and where among these each layer's are."""
+    """The rows that a plan reads of each trained tensor, and of every step, which of them all."""
 
-    rows: list[Row]
+    rows: dict[str, tuple[tuple[int, ...], tuple[float, ...]]]
+    """By name: places among the tensor's rows, and a factor on each."""
     steps: list[tuple[list[int], list[list[Places]]]]
+    """Which rows of all tensors a step is given, and by stage and layer which of these are the layer's."""
 
 
 def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dtype) -> Tensor | None:
@@ -89,15 +88,19 @@ def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.
     held = {name: block.held(name) for name in block.lifted}
     if not _fits(block, layers, y, {name: tensors[0] for name, tensors in held.items()}):
         return None
-    reads = _reads(block, plan, layers)
-    rows = _rows(block, plan, layers, reads, held, format_of(y))
+    last = layers[-1]
+    is_worth = isinstance(last, Conv) and y.numel() >= held[last.names[0]][0][0].numel()
+    reads = _reads(block, plan, layers, last.names if is_worth else ())
+    rows = _rows(block, plan, reads, held, format_of(y))
     before, after = _states(block, plan, layers, held)
     running = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
-    start = 0
+    has_gradient = torch.is_grad_enabled()
+    start, spare = 0, None if has_gradient else torch.empty_like(y)
     for step, (picks, places) in zip(plan.steps, reads.steps, strict=True):
-        program = StepProgram(layers, step.links or (), places, running[start : start + len(places)])
+        among = running[start : start + len(places)]
+        program = StepProgram(layers, step.links or (), places, among, not is_worth, spare)
         start, mine = start + len(places), [rows[i] for i in picks]
-        y = StepSolve.apply(program, y, *mine) if torch.is_grad_enabled() else program.run(y, mine)  # pyright: ignore
+        y = StepSolve.apply(program, y, *mine) if has_gradient else program.run(y, mine)  # pyright: ignore
     if block.training:
         _commit(block, plan, layers, before, after)
     return y
@@ -106,52 +109,59 @@ def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.
 Held = Mapping[str, tuple[Tensor, ...]]
 
 
-def _reads(block: "ContinuousBlock", plan: Plan, layers: Layers) -> Reads:
+def _reads(block: "ContinuousBlock", plan: Plan, layers: Layers, scaled: tuple[str, ...]) -> Reads:
     """Worked out once for a plan: it depends on the weight functions, not on the weights."""
     names = tuple(name for layer in layers for name in layer.names)
     functions = tuple(block.lifted[name].function for name in names)
-    key = (layers, functions)
+    key = (layers, functions, scaled)
     if key not in plan.kept:
-        plan.kept[key] = _make_reads(plan, layers, names, functions)
+        plan.kept[key] = _make_reads(plan, layers, names, functions, scaled)
     return plan.kept[key]
 
 
-def _make_reads(plan: Plan, layers: Layers, names: tuple[str, ...], functions: tuple[Any, ...]) -> Reads:
-    index: dict[str, list[int]] = {}
+def _make_reads(
+    plan: Plan, layers: Layers, names: tuple[str, ...], functions: tuple[Any, ...], scaled: tuple[str, ...]
+) -> Reads:
+    factors = [link.factor for step in plan.steps for link in step.links or ()]
+    rows: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {}
+    order: dict[str, list[int]] = {}
     total = 0
     for name, function in zip(names, functions, strict=True):
-        reading = plan.reading(function)
-        index[name] = [total + i for i in reading.index]
-        total += max(reading.index) + 1
-    scaled = layers[-1].names if isinstance(layers[-1], Conv) else ()
-    factors = [link.factor for step in plan.steps for link in step.links or ()]
-
-    def row(name: str, at: int) -> Row:
-        return index[name][at], factors[at] if name in scaled else 1.0
-
-    rows = {row(name, at): None for name in names for at in range(plan.evaluations)}
-    order = {key: i for i, key in enumerate(rows)}
+        index = plan.reading(function).index
+        pairs = [(i, factor if name in scaled else 1.0) for i, factor in zip(index, factors, strict=True)]
+        distinct = sorted(set(pairs))
+        rows[name] = tuple(i for i, _ in distinct), tuple(factor for _, factor in distinct)
+        order[name] = [total + distinct.index(pair) for pair in pairs]
+        total += len(distinct)
     steps, start = [], 0
     for step in plan.steps:
         among = range(start, start + len(step.stages))
         start = among.stop
-        picks = list(dict.fromkeys(order[row(name, at)] for at in among for name in names))
-        where = {i: place for place, i in enumerate(picks)}
-        places = [[tuple(where[order[row(name, at)]] for name in layer.names) for layer in layers] for at in among]
+        picks = list(dict.fromkeys(order[name][at] for at in among for name in names))
+        where = {row: place for place, row in enumerate(picks)}
+        places = [[tuple(where[order[name][at]] for name in layer.names) for layer in layers] for at in among]
         steps.append((picks, places))
-    return Reads(list(rows), steps)
+    return Reads(rows, steps)
 
 
-def _rows(
-    block: "ContinuousBlock", plan: Plan, layers: Layers, reads: Reads, held: Held, form: torch.memory_format
-) -> list[Tensor]:
+def _rows(block: "ContinuousBlock", plan: Plan, reads: Reads, held: Held, form: torch.memory_format) -> list[Tensor]:
     """All rows that the plan reads, kernels in the image's format."""
     found: list[Tensor] = []
-    for name in (name for layer in layers for name in layer.names):
-        reading = plan.reading(block.lifted[name].function)
-        rows = reading.rows(*held[name])[: max(reading.index) + 1]
-        found += [row.contiguous(memory_format=form) for row in rows] if rows[0].dim() == 4 else rows
-    return [found[i] if factor == 1 else found[i] * factor for i, factor in reads.rows]
+    for name, (places, factors) in reads.rows.items():
+        rows = _in_format(block.lifted[name].function, plan, held[name], form)
+        found += [rows[i] if factor == 1 else rows[i] * factor for i, factor in zip(places, factors, strict=True)]
+    return found
+
+
+def _in_format(
+    function: WeightFunction, plan: Plan, held: tuple[Tensor, ...], form: torch.memory_format
+) -> Sequence[Tensor]:
+    reading = plan.reading(function)
+    if held[0].dim() != 5 or form is not torch.channels_last:
+        return reading.rows(*held)
+    if isinstance(function, Expansion):  # works on any axes: change all of them at once
+        return [row.movedim(-1, 1) for row in reading.rows(held[0].movedim(2, -1).contiguous())]
+    return [row.contiguous(memory_format=form) for row in reading.rows(*held)]
 
 
 def _states(

@@ -28,8 +28,9 @@ class Conv:
     def names(self) -> tuple[str, ...]:
         return (f"{self.path}.weight", f"{self.path}.bias") if self.has_bias else (f"{self.path}.weight",)
 
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None, kept: list[Tensor]) -> Tensor:
-        kept.append(x)
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None, kept: list[Tensor] | None) -> Tensor:
+        if kept is not None:
+            kept.append(x)
         return torch.conv2d(x, weight, bias, 1, self.padding, self.dilation, self.groups)
 
     def backward(self, grad: Tensor, weight: Tensor, kept: list[Tensor], mask: list[bool]) -> Gradients:
@@ -67,6 +68,13 @@ class Norm:
         kept += (x, mean, scale)
         return out
 
+    def write(
+        self, x: Tensor, weight: Tensor, bias: Tensor, running: Sequence[Tensor | None], out: Tensor, none: Tensor
+    ) -> Tensor:
+        """As `forward`, onto given memory, which may be that of x."""
+        settings = (*running, self.training, self.momentum, self.eps)
+        return _aten.native_batch_norm.out(x, weight, bias, *settings, out=out, save_mean=none, save_invstd=none)[0]
+
     def backward(
         self, grad: Tensor, weight: Tensor, running: Sequence[Tensor], kept: list[Tensor], mask: list[bool]
     ) -> Gradients:
@@ -92,8 +100,9 @@ class Scale:
     def names(self) -> tuple[str, ...]:
         return (self.path,)
 
-    def forward(self, x: Tensor, factor: Tensor, kept: list[Tensor]) -> Tensor:
-        kept.append(x)
+    def forward(self, x: Tensor, factor: Tensor, kept: list[Tensor] | None) -> Tensor:
+        if kept is not None:
+            kept.append(x)
         return factor * x
 
     def backward(self, grad: Tensor, factor: Tensor, kept: list[Tensor], needs: bool) -> Gradients:
@@ -111,8 +120,7 @@ Places = tuple[int, ...]
 class StepProgram:
     """A step on a chain of layers: which of the given rows, and which state, every layer reads at every stage.
 
-    Each stage turns its slope into the next state in place, by the step's links. Their factors are in the rows of the
-    last layer if that is a convolution.
+    Each stage turns its slope into the next state in place, by the step's links.
     """
 
     layers: Layers
@@ -121,11 +129,10 @@ class StepProgram:
     """By stage and layer."""
     running: Sequence[Sequence[Tensor]]
     """By stage: running mean and variance of one norm after another."""
-
-    @property
-    def has_factors(self) -> bool:
-        """Whether slopes are yet to be multiplied."""
-        return type(self.layers[-1]) is not Conv
+    has_factors: bool
+    """Whether slopes are yet to be multiplied by the links' factors; else these are in the last layer's rows."""
+    spare: Tensor | None = None
+    """Memory for an image, where no gradient is asked for: fresh memory costs as much as a norm."""
 
     def run(
         self, y: Tensor, rows: Sequence[Tensor], kept: list[list[Tensor]] | None = None, changes_state: bool = True
@@ -133,33 +140,38 @@ class StepProgram:
         """The state after the step; `kept` collects, stage by stage, what the gradient needs."""
         states = [y]
         for stage, link in enumerate(self.links):
-            values: list[Tensor] = []
+            values: list[Tensor] | None = None if self.spare is not None else []
             x = self._slope(stage, states[-1], rows, values, changes_state)
             x = x * link.factor if self.has_factors else x
             for j, factor in link.states:
                 x.add_(states[j], alpha=factor)
             states.append(x)
-            if kept is not None:
+            if kept is not None and values is not None:
                 kept.append(values)
         return states[-1]
 
     def _slope(
-        self, stage: int, x: Tensor, rows: Sequence[Tensor], values: list[Tensor], changes_state: bool
+        self, stage: int, x: Tensor, rows: Sequence[Tensor], values: list[Tensor] | None, changes_state: bool
     ) -> Tensor:
-        """The unit at x; `values` collects what its gradient needs."""
+        """The unit at x; `values` collects what its gradient needs. Without them, norms write over what they can."""
         running, norms, given = self.running[stage], 0, x
         for layer, at in zip(self.layers, self.places[stage], strict=True):
             if isinstance(layer, Norm):
                 mine = running[norms : norms + 2] if changes_state or not layer.training else (None, None)
                 norms += 2
-                x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
+                if values is None:
+                    assert self.spare is not None
+                    x = layer.write(x, rows[at[0]], rows[at[1]], mine, self.spare if x is given else x, x.new_empty(0))
+                else:
+                    x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
             elif isinstance(layer, Conv):
                 x = layer.forward(x, rows[at[0]], rows[at[1]] if layer.has_bias else None, values)
             elif isinstance(layer, Scale):
                 x = layer.forward(x, rows[at[0]], values)
             else:
                 x = x.relu_() if x is not given else x.relu()
-                values.append(x)
+                if values is not None:
+                    values.append(x)
         return x
 
     def back(
