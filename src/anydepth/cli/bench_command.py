@@ -24,8 +24,8 @@ def bench(
 ) -> None:
     """Side by side with hand-written networks and other solvers: time with its spread, and peak memory.
 
-    The sides of a case take turns in one process; a ratio is taken in every round, and the median and quartiles are
-    shown. Peers that are not installed are left out. Peak memory is measured in a process of its own.
+    Every case has a process of its own, in which its sides take turns; a ratio is taken in every round, and the median
+    and quartiles are shown. Peers that are not installed are left out. Peak memory is measured apart.
 
     \b
     Examples:
@@ -34,7 +34,7 @@ def bench(
       anydepth bench --growth --out results.json
     """
     from anydepth import artifact
-    from anydepth.deploy.bench.run import about, absent, chosen, measure
+    from anydepth.deploy.bench.run import about, absent, chosen, measure_apart
     from anydepth.measure.cost import is_busy
 
     names, times = chosen(only, growth), rounds or (3 if quick else 9)
@@ -48,8 +48,7 @@ def bench(
     with progress() as report:
         for done, name in enumerate(names):
             report(name, done / len(names))
-            share = done / len(names)
-            found["cases"][name] = measure(name, times, quick, lambda what, share=share: report(what, share))
+            found["cases"][name] = measure_apart(name, times, quick)
             if out is not None:
                 artifact.write_json(out, found)
             if not json:

@@ -1,7 +1,12 @@
-"""Measuring cases: what was found, as JSON values."""
+"""Measuring cases: what was found, as JSON values.
 
+python -m anydepth.deploy.bench.run CASE ROUNDS [quick] measures one in a process of its own.
+"""
+
+import json
 import os
-from collections.abc import Callable
+import subprocess
+import sys
 from datetime import date
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -17,8 +22,6 @@ from anydepth.deploy.bench.sides import Sides, close
 from anydepth.deploy.bench.timing import fastest, ratios
 from anydepth.errors import ConfigError
 from anydepth.measure.cost import interleaved
-
-Tell = Callable[[str], None]
 
 
 def chosen(only: str | None, growth: bool) -> list[str]:
@@ -46,7 +49,16 @@ def about() -> dict[str, Any]:
     }
 
 
-def measure(name: str, rounds: int, quick: bool = False, tell: Tell = lambda what: None) -> dict[str, Any]:
+def measure_apart(name: str, rounds: int, quick: bool = False) -> dict[str, Any]:
+    """One case in a fresh process: what earlier ones leave of the heap and of caches decides nothing."""
+    program = [sys.executable, "-m", __name__, name, str(rounds), *(["quick"] if quick else [])]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the process of case {name!r} ended with {done.returncode}: {done.stderr[-500:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(name: str, rounds: int, quick: bool = False) -> dict[str, Any]:
     """One case: every side's time, its ratio to the base, and where it is asked for its peak memory.
 
     A side that cannot run is left out, with the reason. `quick` leaves out compiled sides and memory.
@@ -56,8 +68,7 @@ def measure(name: str, rounds: int, quick: bool = False, tell: Tell = lambda wha
     axis = name.removeprefix("growth ") if name not in CASES else None
     sides = growing(axis) if axis else CASES[name].make(not quick)
     try:
-        failed = _warmed(sides, tell)
-        tell(name)
+        failed = _warmed(sides)
         seconds = interleaved(sides, rounds * (1 if axis else CASES[name].more_rounds), warm_up=1)
     finally:
         close(sides)
@@ -68,15 +79,14 @@ def measure(name: str, rounds: int, quick: bool = False, tell: Tell = lambda wha
     base = fastest(seconds, case.base if any(n.startswith(case.base) for n in seconds) else "")
     found: dict[str, dict[str, Any]] = dict(ratios(seconds, base))
     if case.has_memory and not quick:
-        _add_memory(name, found, base, tell)
+        _add_memory(name, found, base)
     return {"base": base, "sides": found, "failed": failed}
 
 
-def _warmed(sides: Sides, tell: Tell) -> dict[str, str]:
+def _warmed(sides: Sides) -> dict[str, str]:
     """Run every side once, which compiles what is to be compiled; those that fail are taken out."""
     failed: dict[str, str] = {}
     for name, run in list(sides.items()):
-        tell(f"warming up {name}")
         try:
             run()
         except Exception as error:
@@ -85,14 +95,17 @@ def _warmed(sides: Sides, tell: Tell) -> dict[str, str]:
     return failed
 
 
-def _add_memory(case: str, found: dict[str, dict[str, Any]], base: str, tell: Tell) -> None:
+def _add_memory(case: str, found: dict[str, dict[str, Any]], base: str) -> None:
     """Of the sides that are not compiled, relative to the base as it is without the compiler."""
     peaks: dict[str, float] = {}
     for name in (n for n in found if not n.endswith("compiled")):
-        tell(f"memory of {name}")
         peak = peak_memory(case, name)
         if peak is not None:
             peaks[name] = peak
     whole = peaks.get(base.removesuffix(", compiled"))
     for name, peak in peaks.items():
         found[name] |= {"megabytes": round(peak, 1)} | ({"memory_ratio": round(peak / whole, 3)} if whole else {})
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(measure(sys.argv[1], int(sys.argv[2]), "quick" in sys.argv[3:])) + "\n")
