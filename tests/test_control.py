@@ -187,7 +187,7 @@ def test_the_last_checks_are_held_in_the_shortest_training(total):
     controller = Steady(SteadyControl())
     memory = Memory(due=2 * total, wait=50).model_dump()
     due = [step for step in range(1, total + 1) if controller.is_due(Clock(step, total), memory)]
-    assert due == sorted({math.ceil(0.92 * total), total})
+    assert due == sorted({math.ceil(0.96 * total), total})
     assert not Paper(PaperControl(every=total)).is_due(Clock(total, total), {})
 
 

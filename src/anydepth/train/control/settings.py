@@ -64,7 +64,7 @@ class SteadyControl(Settings):
     rough: Part = 0.15
     """Error that is allowed while the model learns, until `settle`: the probability that moves to other classes; where
     there are no classes, relative error of the outputs."""
-    settle: Part = 0.92
+    settle: Part = 0.96
     """Share of the training after which the predictions count."""
     limit: Part = 0.04
     """Share of predictions that a more accurate solver may change from then on, as in a verdict; where there are no
