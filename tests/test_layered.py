@@ -1,6 +1,8 @@
 """The cheap path for images: the same results, gradients and statistics as the general path."""
 
 import copy
+import sys
+import threading
 
 import pytest
 import torch
@@ -14,13 +16,13 @@ from anydepth.nn.layered import layers_of, solve_layered
 
 MAKERS = {
     "preact": lambda: ad.units.PreactConv(4),
-    "without norms": lambda: ad.units.PreactConv(4, bias=True, normalise=False),
+    "without norms": lambda: ad.units.PostactConv(4, bias=True, normalise=False),
     "postact": lambda: ad.units.PostactConv(4),
     "bottleneck": lambda: ad.units.Bottleneck(4),
     "grouped": lambda: ad.units.GroupedConv(4),
     "skip": lambda: ad.units.SkipInitConv(4),
     "sequential": lambda: nn.Sequential(
-        nn.ReLU(), nn.Conv2d(4, 3, 3, padding=1), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 1)
+        nn.Conv2d(4, 3, 3, padding=1), nn.ReLU(inplace=True), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 1)
     ),
 }
 
@@ -128,17 +130,110 @@ def test_an_input_without_gradient(monkeypatch):
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_gradients_of_gradients(training):
-    block = block_of("preact", basis="linear", size=2, scheme="heun", steps=2).train(training)
+@pytest.mark.parametrize("scheme", ["euler", "heun"])
+def test_gradients_of_gradients(training, scheme):
+    """One row for all steps, and the same row with two factors."""
+    block = block_of("preact", size=1, scheme=scheme, steps=2).train(training)
     names = [name for name, _ in block.named_parameters()]
 
     def run(x, *tensors):
         frozen = copy.deepcopy(dict(block.named_buffers()))
         return torch.func.functional_call(block, dict(zip(names, tensors, strict=True)) | frozen, (x,))
 
-    x = image()[:2, :, :2, :2].clone().requires_grad_()
-    assert torch.autograd.gradcheck(run, (x, *block.parameters()), atol=1e-5)
-    assert torch.autograd.gradgradcheck(lambda x: run(x, *block.parameters()), (x,), atol=1e-4)
+    inputs = (image()[:2, :, :2, :2].clone().requires_grad_(), *block.parameters())
+    assert torch.autograd.gradcheck(run, inputs, atol=1e-5, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(run, inputs, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("scheme", fixed_schemes())
+def test_gradients_with_a_graph_are_those_without(kind, scheme):
+    block = block_of(kind, size=1, scheme=scheme, steps=3)
+    x = image().requires_grad_()
+    wanted = (x, *block.parameters())
+    plain, graph = (torch.autograd.grad(block(x).sin().sum(), wanted, create_graph=again) for again in (False, True))
+    assert_same(dict(enumerate(plain)), dict(enumerate(graph)))
+
+
+def test_weights_that_depend_on_the_input():
+    block = block_of(size=1, scheme="euler", steps=2)
+    x = image().requires_grad_()
+
+    def run(again):
+        kernel = block.unit.conv1.weight * x.mean()
+        out = torch.func.functional_call(block, {"unit.conv1.weight": kernel}, (x,))
+        return torch.autograd.grad(out.sum(), x, create_graph=again)[0]
+
+    torch.testing.assert_close(run(True), run(False))
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_training_without_gradients(monkeypatch, kind, mode):
+    """As in recalibration: statistics are fitted, and outputs are those of training."""
+
+    def look(block):
+        with mode():
+            out = block(image())
+        return {"out": out.clone(), **dict(block.named_buffers())}
+
+    assert_same(*both(monkeypatch, look, kind=kind, scheme="rk4", steps=2))
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    "sliced": lambda x: x.repeat(1, 1, 1, 2)[..., ::2],
+    "expanded": lambda x: x[:1].expand_as(x),
+    "rotated": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("training", [True, False])
+def test_any_layout_with_and_without_gradients(monkeypatch, layout, training):
+    def look(block):
+        x = LAYOUTS[layout](image())
+        block.train(training)
+        out = everything(block, x)
+        with torch.no_grad():
+            return {**out, "again": block(x)}
+
+    for kind in ("preact", "postact", "bottleneck"):
+        one, other = both(monkeypatch, look, kind=kind, steps=2)
+        assert_same(one, other)
+
+
+def test_kernels_in_another_format_than_the_image():
+    """Units made in channels-last give images in that format, whatever came in."""
+    block = ad.ContinuousBlock(lambda: MAKERS["bottleneck"]().to(memory_format=torch.channels_last), size=3, steps=3)
+    block.double().eval()
+    x = image()
+    with torch.no_grad():
+        torch.testing.assert_close(block(x), block(x.requires_grad_()).detach())
+
+
+def test_other_threads_do_not_meet_weights_of_a_depth():
+    block, x = block_of(basis="linear", size=3, steps=3).eval(), image()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wanted, stop, found = block(x), threading.Event(), []
+
+    def along():
+        while not stop.is_set():
+            block.trajectory(x)
+
+    others = [threading.Thread(target=along) for _ in range(2)]
+    try:
+        for thread in others:
+            thread.start()
+        with torch.no_grad():
+            found += [block(x) for _ in range(60)]
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        for thread in others:
+            thread.join()
+    assert all(torch.allclose(out, wanted) for out in found)
 
 
 def test_a_second_backward_pass_changes_no_statistics():
@@ -178,6 +273,8 @@ def plain(*layers):
         plain(nn.Conv2d(4, 4, 3)),
         plain(nn.Conv2d(4, 4, 3, padding="same")),
         plain(nn.ReLU()),
+        plain(nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1)),
+        plain(nn.Identity(), nn.ReLU(inplace=True), nn.Conv2d(4, 4, 3, padding=1)),
         plain(nn.utils.parametrizations.weight_norm(nn.Conv2d(4, 4, 3, padding=1))),
         plain(nn.Conv2d(4, 4, 3, padding=1), plain(nn.ReLU())),
     ],
@@ -199,6 +296,31 @@ def test_watched_units_take_the_general_path():
         """May do anything."""
 
     assert layers_of(Mine(4)) is None
+
+
+def test_skips_of_other_kinds_take_the_general_path(monkeypatch):
+    def with_many():
+        unit = ad.units.SkipInitConv(4)
+        unit.skip = nn.Parameter(torch.ones(4, 1, 1))
+        return unit
+
+    def with_other():
+        unit = ad.units.SkipInitConv(4)
+        unit.residual = nn.Conv2d(4, 4, 3, padding=1)
+        return unit
+
+    for make in (with_many, with_other):
+        block = ad.ContinuousBlock(make, steps=2).double()
+        assert solve_layered(block, block.plan, image(), torch.float64) is None
+        block(image()).sum().backward()
+
+
+def test_what_is_worked_out_for_a_plan_does_not_grow():
+    block = block_of(steps=2)
+    for momentum in (0.1, 0.2, 0.3):
+        block.unit.bn1.momentum = momentum
+        block(image())
+    assert len(block.plan.kept) == 1
 
 
 def test_wrong_channels_are_told_as_ever():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.nn.call import lock_of
 from anydepth.nn.functions import WeightFunction
 from anydepth.nn.layouts import ROWS, Columns, Layout
 from anydepth.nn.plan import Plan
@@ -76,6 +77,8 @@ def is_plain_call(block: "ContinuousBlock", y: Tensor) -> bool:
     """Whether a pass is no more than numbers: no time, compiler, mixed precision or transform is at work."""
     if block.time or torch.compiler.is_compiling() or torch.is_autocast_enabled(y.device.type):
         return False
+    if torch.jit.is_tracing() or (y.is_inference() and torch.is_grad_enabled()):  # pyright: ignore[reportPrivateImportUsage]
+        return False
     return not is_transformed() and torch.autograd.forward_ad._current_level < 0
 
 
@@ -86,7 +89,8 @@ def solve_chain(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.dt
     chain = chain_of(block.unit)
     if chain is None or not _fits(block, chain, y, dtype):
         return None
-    held = {name: block.held(name) for name in block.lifted}
+    with lock_of(block.unit):
+        held = {name: block.held(name) for name in block.lifted}
     program, rows = bind(chain, plan, block.functions, held, ROWS)
     flat = y.reshape(-1, y.shape[-1])
     return ChainSolve.apply(program, flat, *rows).reshape(y.shape)  # pyright: ignore[reportOptionalMemberAccess]

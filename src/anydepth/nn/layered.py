@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.nn.call import lock_of
 from anydepth.nn.chain import is_plain_call, is_unwatched
 from anydepth.nn.field import store_fitted
 from anydepth.nn.functions import Expansion, WeightFunction
@@ -23,7 +24,7 @@ from anydepth.nn.roles import Kind
 if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
 
-Named = tuple[tuple[str, nn.Module], ...]
+Named = tuple[tuple[str, nn.Module | None], ...]
 LAYERED: dict[type[nn.Module], Callable[[Any], Named]] = {}
 """Units known to be chains of layers, by their exact class: how each lists its layers, in order, by their names."""
 
@@ -38,17 +39,21 @@ RELU = ("", nn.ReLU())
 
 def within(name: str, part: nn.Module) -> Named:
     """The layers of a part of a unit, by their names in the unit."""
-    return tuple((f"{name}.{inner}", layer) for inner, layer in LAYERED[type(part)](part))
+    listed = LAYERED[type(part)](part) if type(part) in LAYERED else (("", None),)
+    return tuple((f"{name}.{inner}", layer) for inner, layer in listed)
 
 
 def layers_of(unit: nn.Module) -> Layers | None:
-    """The unit as a chain of layers, if it is one, keeps the image's size, and nobody watches its modules."""
+    """The unit as a chain of layers, if it is one, keeps the image's size, and nobody watches its modules.
+
+    It begins with a layer whose gradient needs the layer's input: then keeping the state costs nothing.
+    """
     if type(unit) not in LAYERED and type(unit) is not nn.Sequential:
         return None
     named = LAYERED[type(unit)](unit) if type(unit) in LAYERED else tuple(unit._modules.items())
     found = [_layer(name, module) for name, module in named if type(module) is not nn.Identity]
     known = tuple(layer for layer in found if layer is not None)
-    is_image = any(isinstance(layer, Conv) for layer in known)
+    is_image = any(isinstance(layer, Conv) for layer in known) and isinstance(known[0], Conv | Norm)
     return known if is_image and len(known) == len(found) and is_unwatched(unit) else None
 
 
@@ -85,7 +90,8 @@ def solve_layered(block: "ContinuousBlock", plan: Plan, y: Tensor, dtype: torch.
     layers = layers_of(block.unit)
     if layers is None or block.roles.constants or plan.steps[0].links is None:
         return None
-    held = {name: block.held(name) for name in block.lifted}
+    with lock_of(block.unit):
+        held = {name: block.held(name) for name in block.lifted}
     if not _fits(block, layers, y, {name: tensors[0] for name, tensors in held.items()}):
         return None
     last = layers[-1]
@@ -113,7 +119,7 @@ def _reads(block: "ContinuousBlock", plan: Plan, layers: Layers, scaled: tuple[s
     """Worked out once for a plan: it depends on the weight functions, not on the weights."""
     names = tuple(name for layer in layers for name in layer.names)
     functions = tuple(block.lifted[name].function for name in names)
-    key = (layers, functions, scaled)
+    key = (tuple(layer.names for layer in layers), functions, scaled)
     if key not in plan.kept:
         plan.kept[key] = _make_reads(plan, layers, names, functions, scaled)
     return plan.kept[key]
@@ -216,4 +222,6 @@ def _goes_together(layers: Layers, channels: int, stored: Mapping[str, Tensor]) 
         elif isinstance(layer, Norm):
             width = stored[layer.names[0]].shape[1]
             widths.append((width, width))
+        elif isinstance(layer, Scale) and stored[layer.path].dim() != 1:
+            return False
     return all(before[1] == after[0] for before, after in pairwise([*widths, widths[0]]))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from anydepth.nn.plan import Link
+from anydepth.nn.structure import gradients_of, is_batched
 
 _aten = torch.ops.aten
 Gradients = tuple[Tensor | None, ...]
@@ -68,12 +69,15 @@ class Norm:
         kept += (x, mean, scale)
         return out
 
-    def write(
-        self, x: Tensor, weight: Tensor, bias: Tensor, running: Sequence[Tensor | None], out: Tensor, none: Tensor
-    ) -> Tensor:
-        """As `forward`, onto given memory, which may be that of x."""
+    def write(self, x: Tensor, weight: Tensor, bias: Tensor, running: Sequence[Tensor | None], out: Tensor) -> Tensor:
+        """As `forward`, onto given memory, which may be that of x; onto fresh memory where they lie otherwise, which
+        PyTorch's function does not notice."""
+        is_dense = x.is_contiguous() or x.is_contiguous(memory_format=torch.channels_last)
+        if not is_dense or x.stride() != out.stride():
+            return self.forward(x, weight, bias, running, [])
         settings = (*running, self.training, self.momentum, self.eps)
-        return _aten.native_batch_norm.out(x, weight, bias, *settings, out=out, save_mean=none, save_invstd=none)[0]
+        mean, scale = x.new_empty(0), x.new_empty(0)
+        return _aten.native_batch_norm.out(x, weight, bias, *settings, out=out, save_mean=mean, save_invstd=scale)[0]
 
     def backward(
         self, grad: Tensor, weight: Tensor, running: Sequence[Tensor], kept: list[Tensor], mask: list[bool]
@@ -161,7 +165,7 @@ class StepProgram:
                 norms += 2
                 if values is None:
                     assert self.spare is not None
-                    x = layer.write(x, rows[at[0]], rows[at[1]], mine, self.spare if x is given else x, x.new_empty(0))
+                    x = layer.write(x, rows[at[0]], rows[at[1]], mine, self.spare if x is given else x)
                 else:
                     x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
             elif isinstance(layer, Conv):
@@ -257,12 +261,12 @@ class StepSolve(torch.autograd.Function):
         y, *rest = ctx.saved_tensors
         rows, flat = rest[: ctx.count], iter(rest[ctx.count :])
         needs = ctx.needs_input_grad[1:]
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not is_batched(grad):
             kept = [[next(flat) for _ in range(size)] for size in ctx.sizes]
             grad = grad.contiguous(memory_format=format_of(y))
             of_y, of_rows = ctx.program.back(grad, rows, kept, needs)
             return (None, of_y, *of_rows)
-        wanted = [tensor for tensor, is_needed in zip((y, *rows), needs, strict=True) if is_needed]
-        result = ctx.program.run(y, rows, changes_state=False)
-        found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True, create_graph=True))
-        return (None, *(next(found) if is_needed else None for is_needed in needs))
+        with torch.enable_grad():
+            y, *rows = (tensor.view_as(tensor) for tensor in (y, *rows))  # apart from what they were made of
+            result = ctx.program.run(y, rows, changes_state=False)
+        return (None, *gradients_of(result, (y, *rows), needs, grad))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anydepth.nn.layouts import Layout
 from anydepth.nn.plan import Plan, Terms
+from anydepth.nn.structure import gradients_of, is_batched
 
 
 @dataclass(frozen=True)
@@ -247,15 +248,15 @@ class ChainSolve(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         y, *rest = ctx.saved_tensors
         rows, flat = rest[: ctx.rows], rest[ctx.rows :]
-        if not torch.is_grad_enabled():
+        if not torch.is_grad_enabled() and not is_batched(grad):
             width = ctx.program.width
             kept = [flat[i : i + width] for i in range(0, len(flat), width)]
             of_y, of_rows = ctx.program.back(grad, rows, kept)
             return (None, of_y if ctx.needs_input_grad[1] else None, *of_rows)
-        wanted = [tensor for tensor in (y, *rows) if tensor.requires_grad]
-        result = ctx.program.run(y, rows)
-        found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True, create_graph=True))
-        return (None, *(next(found) if tensor.requires_grad else None for tensor in (y, *rows)))
+        with torch.enable_grad():
+            y, *rows = (tensor.view_as(tensor) for tensor in (y, *rows))  # apart from what they were made of
+            result = ctx.program.run(y, rows)
+        return (None, *gradients_of(result, (y, *rows), ctx.needs_input_grad[1:], grad))
 
 
 def _combine(y: Tensor, terms: Terms, slopes: Sequence[Tensor]) -> Tensor:

@@ -1,5 +1,6 @@
 """A state is a tensor or a tuple of tensors: its parts, its precision, and slopes that must match it."""
 
+from collections.abc import Sequence
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -77,6 +78,19 @@ def _fits(part: object, like: Tensor) -> bool:
 def is_transformed() -> bool:
     """Whether a torch.func transform is at work."""
     return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def is_batched(grad: Tensor) -> bool:
+    """Whether a gradient stands for many, which functions with an `out` do not know."""
+    return torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def gradients_of(result: Tensor, tensors: Sequence[Tensor], needs: Sequence[bool], grad: Tensor) -> list[Tensor | None]:
+    """Autograd's gradients of those tensors that need one, to be differentiated again if that is asked for."""
+    wanted = [tensor for tensor, is_needed in zip(tensors, needs, strict=True) if is_needed]
+    again = torch.is_grad_enabled()
+    found = iter(torch.autograd.grad(result, wanted, grad, allow_unused=True, create_graph=again))
+    return [next(found) if is_needed else None for is_needed in needs]
 
 
 def check_finite(parts: State, name: str) -> None:
