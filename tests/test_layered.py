@@ -20,7 +20,6 @@ MAKERS = {
     "postact": lambda: ad.units.PostactConv(4),
     "bottleneck": lambda: ad.units.Bottleneck(4),
     "grouped": lambda: ad.units.GroupedConv(4),
-    "skip": lambda: ad.units.SkipInitConv(4),
     "sequential": lambda: nn.Sequential(
         nn.Conv2d(4, 3, 3, padding=1), nn.ReLU(inplace=True), nn.BatchNorm2d(3), nn.Conv2d(3, 4, 1)
     ),
@@ -29,12 +28,7 @@ MAKERS = {
 
 def block_of(kind="preact", **options):
     torch.manual_seed(0)
-    block = ad.ContinuousBlock(MAKERS[kind], **options).double()
-    with torch.no_grad():  # a skip of zero would hide everything behind it
-        for name, parameter in block.named_parameters():
-            if name.endswith("skip"):
-                parameter.fill_(0.7)
-    return block
+    return ad.ContinuousBlock(MAKERS[kind], **options).double()
 
 
 def image(seed=1, form=torch.contiguous_format):
@@ -296,23 +290,6 @@ def test_watched_units_take_the_general_path():
         """May do anything."""
 
     assert layers_of(Mine(4)) is None
-
-
-def test_skips_of_other_kinds_take_the_general_path(monkeypatch):
-    def with_many():
-        unit = ad.units.SkipInitConv(4)
-        unit.skip = nn.Parameter(torch.ones(4, 1, 1))
-        return unit
-
-    def with_other():
-        unit = ad.units.SkipInitConv(4)
-        unit.residual = nn.Conv2d(4, 4, 3, padding=1)
-        return unit
-
-    for make in (with_many, with_other):
-        block = ad.ContinuousBlock(make, steps=2).double()
-        assert solve_layered(block, block.plan, image(), torch.float64) is None
-        block(image()).sum().backward()
 
 
 def test_what_is_worked_out_for_a_plan_does_not_grow():

@@ -17,30 +17,20 @@ from anydepth.nn.call import lock_of
 from anydepth.nn.chain import is_plain_call, is_unwatched
 from anydepth.nn.field import store_fitted
 from anydepth.nn.functions import Expansion, WeightFunction
-from anydepth.nn.layered_step import Conv, Layers, Norm, Places, Relu, Scale, StepProgram, StepSolve, format_of
+from anydepth.nn.layered_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
 
 if TYPE_CHECKING:
     from anydepth.nn.block import ContinuousBlock
 
-Named = tuple[tuple[str, nn.Module | None], ...]
+Named = tuple[tuple[str, nn.Module], ...]
 LAYERED: dict[type[nn.Module], Callable[[Any], Named]] = {}
 """Units known to be chains of layers, by their exact class: how each lists its layers, in order, by their names."""
 
 
-class Product(nn.Module):
-    """Stands for a product with a parameter of the unit, which has its name."""
-
-
 RELU = ("", nn.ReLU())
 """A ReLU that a unit calls as a function."""
-
-
-def within(name: str, part: nn.Module) -> Named:
-    """The layers of a part of a unit, by their names in the unit."""
-    listed = LAYERED[type(part)](part) if type(part) in LAYERED else (("", None),)
-    return tuple((f"{name}.{inner}", layer) for inner, layer in listed)
 
 
 def layers_of(unit: nn.Module) -> Layers | None:
@@ -57,11 +47,9 @@ def layers_of(unit: nn.Module) -> Layers | None:
     return known if is_image and len(known) == len(found) and is_unwatched(unit) else None
 
 
-def _layer(name: str, module: Any) -> Conv | Norm | Relu | Scale | None:
+def _layer(name: str, module: Any) -> Conv | Norm | Relu | None:
     if type(module) is nn.ReLU:
         return Relu()
-    if type(module) is Product:
-        return Scale(name)
     if type(module) is nn.BatchNorm2d:
         is_usual = module.affine and module.track_running_stats and module.momentum is not None
         return Norm(name, module.momentum or 0.0, module.eps, module.training) if is_usual else None
@@ -222,6 +210,4 @@ def _goes_together(layers: Layers, channels: int, stored: Mapping[str, Tensor]) 
         elif isinstance(layer, Norm):
             width = stored[layer.names[0]].shape[1]
             widths.append((width, width))
-        elif isinstance(layer, Scale) and stored[layer.path].dim() != 1:
-            return False
     return all(before[1] == after[0] for before, after in pairwise([*widths, widths[0]]))

@@ -94,27 +94,7 @@ class Relu:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Scale:
-    """A product with a parameter that is one number."""
-
-    path: str
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.path,)
-
-    def forward(self, x: Tensor, factor: Tensor, kept: list[Tensor] | None) -> Tensor:
-        if kept is not None:
-            kept.append(x)
-        return factor * x
-
-    def backward(self, grad: Tensor, factor: Tensor, kept: list[Tensor], needs: bool) -> Gradients:
-        x = kept.pop()
-        return grad * factor, ((grad * x).sum() if needs else None)
-
-
-Layer = Conv | Norm | Relu | Scale
+Layer = Conv | Norm | Relu
 Layers = tuple[Layer, ...]
 Places = tuple[int, ...]
 """Where a layer's tensors are among the rows of a step."""
@@ -170,8 +150,6 @@ class StepProgram:
                     x = layer.forward(x, rows[at[0]], rows[at[1]], mine, values)
             elif isinstance(layer, Conv):
                 x = layer.forward(x, rows[at[0]], rows[at[1]] if layer.has_bias else None, values)
-            elif isinstance(layer, Scale):
-                x = layer.forward(x, rows[at[0]], values)
             else:
                 x = x.relu_() if x is not given else x.relu()
                 if values is not None:
@@ -226,11 +204,9 @@ class StepProgram:
                 running, norms = self.running[stage][norms - 2 : norms], norms - 2
                 mask = [needs, wanted[at[0]], wanted[at[1]]]
                 grad, *others = layer.backward(grad, rows[at[0]], running, kept, mask)
-            elif isinstance(layer, Conv):
+            else:
                 mask = [needs, wanted[at[0]], layer.has_bias and wanted[at[1]]]
                 grad, *others = layer.backward(grad, rows[at[0]], kept, mask)
-            else:
-                grad, *others = layer.backward(grad, rows[at[0]], kept, wanted[at[0]])
             for i, other in zip(at, others, strict=False):
                 if wanted[i] and other is not None:
                     before = found[i]

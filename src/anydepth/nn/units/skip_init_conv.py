@@ -5,7 +5,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from anydepth.nn.layered import LAYERED, Product, within
 from anydepth.nn.parts import UNITS
 from anydepth.nn.units.preact_conv import PreactConv
 
@@ -26,6 +25,3 @@ class SkipInitConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.skip * self.residual(x)
-
-
-LAYERED[SkipInitConv] = lambda unit: (*within("residual", unit.residual), ("skip", Product()))
