@@ -11,6 +11,8 @@ class Layout(Protocol):
 
     chunk: ClassVar[int]
     """Evaluations per product in the gradient of a weight."""
+    features: ClassVar[int]
+    """The axis of a state that is its features."""
 
     def start(self, is_kept: bool) -> None:
         """A forward pass begins, whose results are kept for a backward pass or not."""
@@ -46,6 +48,7 @@ class Rows:
     """One net: y (examples, features), weight (out, in), bias (out). Few large products, of a size for the cache."""
 
     chunk: ClassVar[int] = 16
+    features: ClassVar[int] = -1
 
     def start(self, is_kept: bool) -> None: ...
 
@@ -110,6 +113,7 @@ class Columns:
     """
 
     chunk: ClassVar[int] = 1
+    features: ClassVar[int] = -2
 
     def __init__(self) -> None:
         self._kept, self._passing, self._is_kept = Buffers(), Buffers(), False

@@ -11,6 +11,7 @@ from torch import Tensor
 from anydepth.nn.layouts import Layout
 from anydepth.nn.plan import Plan, Terms
 from anydepth.nn.structure import gradients_of, is_batched
+from anydepth.nn.threads import threads_for
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,17 @@ class Program:
     def width(self) -> int:
         """How many tensors are kept of every evaluation."""
         return len(self.chain) + (self.factors is None)
+
+    def largest(self, y: Tensor, rows: Sequence[Tensor]) -> int:
+        """Multiplications in the largest product of one evaluation."""
+        return (
+            y.numel()
+            // y.shape[self.layout.features]
+            * max(
+                rows[self.index[link.weight][0]].shape[-1] * rows[self.index[link.weight][0]].shape[-2]
+                for link in self.chain
+            )
+        )
 
     def layers(self, rows: Sequence[Tensor]) -> list[list[Bound]]:
         """For every evaluation its layers with their tensors; evaluations with the same rows share them."""
@@ -239,7 +251,8 @@ class ChainSolve(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, program: Program, y: Tensor, *rows: Tensor) -> Tensor:
         kept: list[list[Tensor]] | None = [] if any(ctx.needs_input_grad) else None
-        result = program.run(y, rows, kept)
+        with threads_for(program.largest(y, rows)):
+            result = program.run(y, rows, kept)
         ctx.program, ctx.rows = program, len(rows)
         ctx.save_for_backward(y, *rows, *(value for values in kept or () for value in values))
         return result
@@ -251,7 +264,8 @@ class ChainSolve(torch.autograd.Function):
         if not torch.is_grad_enabled() and not is_batched(grad):
             width = ctx.program.width
             kept = [flat[i : i + width] for i in range(0, len(flat), width)]
-            of_y, of_rows = ctx.program.back(grad, rows, kept)
+            with threads_for(ctx.program.largest(y, rows)):
+                of_y, of_rows = ctx.program.back(grad, rows, kept)
             return (None, of_y if ctx.needs_input_grad[1] else None, *of_rows)
         with torch.enable_grad():
             y, *rows = (tensor.view_as(tensor) for tensor in (y, *rows))  # apart from what they were made of
