@@ -292,3 +292,30 @@ def test_autocast_keeps_the_state_wide():
     block = ad.ContinuousBlock(lambda: nn.Conv2d(2, 2, 1), "constant", 4, scheme="euler", steps=4).eval()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         assert ad.freeze(block)(torch.randn(3, 2, 4, 4)).dtype == torch.float32
+
+
+class Lasting(nn.Module):
+    """Looks at its norm again, by another name, after everything else."""
+
+    def __init__(self):
+        super().__init__()
+        self.bn, self.conv = nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x):
+        normed = self.bn(x)
+        return self.conv(normed) + normed.flatten(2).view(x.shape)
+
+
+@pytest.mark.parametrize("make", [Lasting, lambda: ad.units.PreactConv(4)])
+def test_norms_are_written_over_only_when_nobody_holds_them(make):
+    block = ad.ContinuousBlock(make, "linear", 3, scheme="rk4", steps=3)
+    for _ in range(3):
+        block(torch.randn(8, 4, 5, 5))
+    frozen = ad.freeze(block.eval())
+    reused = sum("out" in node.kwargs for node in frozen.graph.nodes)
+    assert reused == (0 if make is Lasting else 11)
+    x = torch.randn(2, 4, 5, 5)
+    with torch.no_grad():
+        wanted = block(x)
+        for _ in range(2):
+            torch.testing.assert_close(frozen(x), wanted, rtol=1e-5, atol=1e-5)

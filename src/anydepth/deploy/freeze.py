@@ -28,8 +28,9 @@ def freeze(model: nn.Module) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
-    convolutions laid out with the channels innermost. The model itself is left as it is. A model that torch.fx cannot
-    trace is refused; an argument with a default is taken to be given.
+    convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
+    gradient passes through it. The model itself is left as it is. A model that torch.fx cannot trace is refused; an
+    argument with a default is taken to be given.
     """
     blocks = blocks_of(model)
     for name, block in blocks.items():
@@ -56,6 +57,7 @@ def freeze(model: nn.Module) -> fx.GraphModule:
     _write_norms(graph)
     _write_sums(graph)
     _reuse_memory(graph)
+    _reuse_norms(graph)
     _call_directly(graph)
     _allow_any_layout(graph)
     for parameter in graph.parameters():
@@ -235,6 +237,38 @@ def _reuse_memory(graph: fx.GraphModule) -> None:
         if len(node.args) == 1 and not node.kwargs and _is_fresh(graph, node.args[0], (*_LINEAR, *_NORMS)):
             node.op, node.target = "call_method", "relu_"
     graph.recompile()
+
+
+def _reuse_norms(graph: fx.GraphModule) -> None:
+    """Write a norm over that of the step before, which nothing takes any more: large results that come and go are taken
+    from the system anew each time, which costs more than the norm."""
+    order = {node: i for i, node in enumerate(graph.graph.nodes)}
+    last: dict[fx.Node, fx.Node] = {}
+    for node in list(graph.graph.nodes):
+        if node.target is not torch.addcmul or node.kwargs:
+            continue
+        root = _root(node.args[1])
+        before = last.get(root)
+        if before is not None and _last_use(graph, before, order) < order[node]:
+            node.kwargs = {"out": before}
+        last[root] = node
+    graph.recompile()
+
+
+def _root(state: Any) -> Any:
+    """What a sum began with, which has its shape."""
+    while isinstance(state, fx.Node) and state.target in (torch.add, "add_"):
+        state = state.args[0]
+    return state
+
+
+def _last_use(graph: fx.GraphModule, node: fx.Node, order: dict[fx.Node, int]) -> float:
+    """Where the memory of a node is read last, also under the name of a ReLU that was written over it; infinite where
+    somebody may hold on to it."""
+    written = [user for user in node.users if user.target == "relu_"]
+    readers = [user for one in (node, *written) for user in one.users if user not in written]
+    is_known = all(reader.op == "call_module" and _makes_new(graph, reader) for reader in readers)
+    return max((order[reader] for reader in readers), default=order[node]) if is_known else float("inf")
 
 
 def _call_directly(graph: fx.GraphModule) -> None:
