@@ -1,5 +1,6 @@
 """The command line: output, exit codes, and the demonstration itself."""
 
+import ctypes
 import json
 import os
 import subprocess
@@ -87,3 +88,14 @@ def test_no_arguments_show_the_help():
     done = command()
     assert done.returncode == 0
     assert "Commands" in done.stdout
+
+
+@pytest.mark.parametrize("own", [{}, {"MALLOC_TRIM_THRESHOLD_": "65536"}])
+def test_freed_memory_is_kept_unless_the_user_says_otherwise(own):
+    """In a process of its own: the setting is for good."""
+    program = "from anydepth.cli.heap import keep_freed_memory; print(keep_freed_memory())"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=clean | own, capture_output=True, text=True, check=True
+    ).stdout
+    assert done.strip() == str(not own and sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"))

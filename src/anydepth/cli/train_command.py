@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from anydepth.cli.heap import keep_freed_memory
 from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
 
@@ -68,6 +69,7 @@ def train(
     is_first = os.environ.get("RANK", "0") == "0"
     if is_first:
         refuse_if_locked(folder)
+    keep_freed_memory()
     from anydepth.train.loop import train as run_training
 
     with training_bar(config, quiet=json or not is_first) as watch:
