@@ -95,3 +95,8 @@ def test_a_side_that_fails_is_left_out_with_its_reason(monkeypatch):
     found = run.measure("checkpoint", 2)
     assert list(found["sides"]) == ["backprop"]
     assert found["failed"] == {"checkpoint": "RuntimeError: no compiler"}
+
+
+def test_a_process_that_fails_is_told():
+    with pytest.raises(RuntimeError, match="'no such case' ended with 1"):
+        run.measure_apart("no such case", 1, quick=True)

@@ -12,6 +12,7 @@ from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import UnitError
 from anydepth.nn.chain import bind, chain_of
 from anydepth.nn.layouts import ROWS
+from anydepth.nn.threads import SMALL, threads_for
 
 
 class Opaque(ad.units.MLP):
@@ -208,3 +209,20 @@ def test_a_layer_of_another_class_is_not_taken_for_a_linear_map():
     unit = ad.units.MLP(3, 5)
     unit.out = Doubled(5, 3)
     assert chain_of(unit) is None
+
+
+def test_small_products_have_one_thread_and_leave_the_number_as_it_was():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threads_for(SMALL - 1):
+            assert torch.get_num_threads() == 1
+        with threads_for(SMALL):
+            assert torch.get_num_threads() == 2
+        with pytest.raises(ValueError, match="inside"), threads_for(1):
+            raise ValueError("inside")
+        quick, _ = twins(size=2, steps=3)
+        quick(torch.randn(4, 3, dtype=torch.float64, requires_grad=True)).sum().backward()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
