@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test soak evidence lint check bench format clean
+.PHONY: demo test soak evidence campaign campaign-status lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -14,6 +14,15 @@ test: $(READY)
 # The page of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
 evidence: $(READY)
 	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence.md
+
+# The long trainings that the studies at real scale share, one after another with one thread: days. May be killed at any
+# moment and started again. DATA is the data directory, NETS where the nets are kept.
+NETS ?= evidence/nets
+campaign: $(READY)
+	$(BIN)/anydepth campaign $(if $(DATA),--data $(DATA)) --out $(NETS)
+
+campaign-status: $(READY)
+	$(BIN)/anydepth campaign --status --out $(NETS)
 
 # The long versions of the tests of crashes, hostile files and readers: hours.
 soak: $(READY)

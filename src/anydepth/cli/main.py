@@ -54,6 +54,7 @@ for _command in (
     "predict",
     "report",
     "reproduce",
+    "campaign",
     "bench",
 ):
     import_module(f"anydepth.cli.{_command}_command").register(app)

@@ -19,7 +19,7 @@ from anydepth.nn.evolved import Evolved, own_shapes
 from anydepth.nn.parts import build, recipe_of
 from anydepth.nn.roles import unfilled
 from anydepth.nn.solver import make_solver
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
 
@@ -50,7 +50,7 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
 
 def describe_blocks(model: nn.Module) -> dict[str, Any]:
     """Every block's solver, weight functions and history, as JSON values."""
-    return {name: _describe(block) for name, block in blocks_of(model).items()}
+    return {name: _describe(block) for name, block in blocks_in(model).items()}
 
 
 def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfinite: bool = False) -> nn.Module:
@@ -186,7 +186,7 @@ def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
 
 
 def _matched(model: nn.Module, told: dict[str, Any]) -> dict[str, ContinuousBlock]:
-    blocks = blocks_of(model)
+    blocks = blocks_in(model)
     if blocks.keys() != told.keys():
         raise ModelFileError(f"the file has blocks {_names(told)}, the model has {_names(blocks)}; {_SAME}")
     for name, block in blocks.items():
@@ -220,7 +220,7 @@ def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
 
 def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the tensors that the model will have when its blocks have taken on their new functions."""
-    blocks = blocks_of(model)
+    blocks = blocks_in(model)
     everywhere = {n: m for n, m in model.named_modules(remove_duplicate=False) if isinstance(m, ContinuousBlock)}
     sizes, own = {}, {}
     for name, (functions, *_) in prepared.items():

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.change import Form
 
 
@@ -53,7 +53,7 @@ def summary(model: nn.Module) -> Summary:
             float(block.scale),
             block.nfe if block.steps is None else block.steps * block.scheme.stages,
         )
-        for name, block in blocks_of(model).items()
+        for name, block in blocks_in(model).items()
     )
     return Summary(rows, sum(parameter.numel() for parameter in model.parameters()))
 

@@ -4,14 +4,14 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.nn.evolved import Evolved
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 
 
 def penalty(model: nn.Module, initial: float, evolution: float) -> Tensor | None:
     """initial |w0|^2 + evolution |p|^2 over all tensors that evolve; None where there is nothing to add."""
     if not initial and not evolution:
         return None
-    blocks = blocks_of(model).values()
+    blocks = blocks_in(model).values()
     held = [b.held(name) for b in blocks for name, function in b.functions.items() if isinstance(function, Evolved)]
     parts = [(initial, first) for first, *_ in held if initial]
     parts += [(evolution, tensor) for _, *own in held for tensor in own if evolution]

@@ -17,6 +17,7 @@ from anydepth.data.facts import Facts
 from anydepth.data.table import Table
 from anydepth.errors import AnydepthError, ConfigError
 from anydepth.nn.parts import MODELS, build
+from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
 from anydepth.train.config import RunConfig, TrainingSettings
 from anydepth.train.control.choose import check_control
@@ -60,7 +61,8 @@ def make_model(config: RunConfig, facts: Facts) -> nn.Module:
     model = build(config.model.name, **(decided | config.model.options))
     _check_fit(config, facts, model)
     precision_of(config.training, device_of(config))  # which must work
-    set_gradient(model, config.model.gradient, config.model.segment)
+    if blocks_in(model):
+        set_gradient(model, config.model.gradient, config.model.segment)
     check_rule(config.refine, model)
     check_control(config, model)
     check_vary(share_of(config), model)

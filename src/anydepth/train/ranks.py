@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from anydepth.data.order import Indices
 from anydepth.errors import ConfigError, RankLostError
 from anydepth.nn.synced import synchronise
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 from anydepth.train.config import RunConfig
 
 _PATIENCE = timedelta(minutes=30)
@@ -66,7 +66,7 @@ class Ranks:
         if self.world == 1:
             return model
         synchronise(model)
-        for block in blocks_of(model).values():
+        for block in blocks_in(model).values():
             block.across = self.total
         return DistributedDataParallel(model, process_group=dist.new_group(), broadcast_buffers=False)
 

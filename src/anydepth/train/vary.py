@@ -10,7 +10,7 @@ from torch import nn
 from anydepth.errors import ConfigError
 from anydepth.nn.plan import Plan
 from anydepth.nn.solver import Solver
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 from anydepth.train.config import RunConfig
 
 STEADY = 0.4
@@ -33,7 +33,7 @@ class Vary:
             yield
             return
         draw = np.random.default_rng((self.seed, _STREAM, step))
-        own = [(block, block.solver, block.plan) for block in blocks_of(model).values()]
+        own = [(block, block.solver, block.plan) for block in blocks_in(model).values()]
         try:
             for block, solver, _ in own:
                 steps = max(1, round((solver.steps or 1) * draw.uniform(1 - self.share, 1 + self.share)))
@@ -56,6 +56,6 @@ def share_of(config: RunConfig) -> float:
 
 def check_vary(share: float, model: nn.Module) -> None:
     """Refuse, before training, blocks without steps of their own."""
-    odd = [name for name, block in blocks_of(model).items() if share and block.solver.steps is None]
+    odd = [name for name, block in blocks_in(model).items() if share and block.solver.steps is None]
     if odd:
         raise ConfigError(f"training.vary_steps needs fixed steps, but {', '.join(odd)} is adaptive; set it to 0")

@@ -26,6 +26,7 @@ class ImageNetwork(nn.Module):
         pool: window of the average pool.
         stitch_scale, stitch_skip_init: of the stitches.
         weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
+        init: "independent" initial weights at every depth, or "shared" ones.
         The rest: of every block; `steps` by default as many as `size`.
     """
 
@@ -47,12 +48,13 @@ class ImageNetwork(nn.Module):
         normalise: bool = True,
         pool: int = 8,
         weights: dict[str, Any] | None = None,
+        init: str = "independent",
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         options = {"normalise": normalise, **(options or {})}
         make_unit, chosen = UNITS[unit], block_weights(basis, size, weights)
-        height, width = _pooled(channels, image, pool, classes)
+        height, width = pooled_size(channels, image, pool, classes)
         self.stem = nn.Sequential(conv3x3(image[0], channels[0]), norm(channels[0], normalise))
         self.stitches, self.blocks = nn.ModuleList(), nn.ModuleList()
         for i, after in enumerate(channels):
@@ -61,7 +63,9 @@ class ImageNetwork(nn.Module):
             self.stitches.append(stitch if i or first_stitch else nn.Identity())
             factory = partial(make_unit, after, **options)
             self.blocks.append(
-                ContinuousBlock(factory, scheme=scheme, steps=steps, scale=scale, name=f"blocks.{i}", **chosen)
+                ContinuousBlock(
+                    factory, scheme=scheme, steps=steps, scale=scale, init=init, name=f"blocks.{i}", **chosen
+                )
             )
         self.norm = norm(channels[-1], normalise)
         self.pool = nn.AvgPool2d(pool)
@@ -74,7 +78,7 @@ class ImageNetwork(nn.Module):
         return self.classifier(self.pool(self.norm(x).relu()).flatten(1))
 
 
-def _pooled(channels: Sequence[int], image: Sequence[int], pool: int, classes: int) -> tuple[int, int]:
+def pooled_size(channels: Sequence[int], image: Sequence[int], pool: int, classes: int) -> tuple[int, int]:
     """Height and width of what the classifier sees; sizes that make no network are refused."""
     sizes = {"channels": channels, "image": image, "pool": [pool], "classes": [classes]}
     for name, values in sizes.items():

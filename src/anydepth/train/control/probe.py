@@ -10,7 +10,7 @@ from anydepth.data.facts import Task
 from anydepth.data.table import IGNORED, Batch
 from anydepth.errors import NumericalError
 from anydepth.nn.solver import Solver
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in, blocks_of
 from anydepth.train.evaluate import evaluating, nfe_of
 
 Total = Callable[[Sequence[float]], list[float]]
@@ -90,7 +90,7 @@ def _counted(batch: Batch, task: Task) -> Tensor:
 
 def solvers_of(model: nn.Module) -> dict[str, Solver]:
     """The solver of every block, by its name."""
-    return {name: block.solver for name, block in blocks_of(model).items()}
+    return {name: block.solver for name, block in blocks_in(model).items()}
 
 
 @contextmanager
