@@ -9,8 +9,8 @@ import anydepth as ad
 from anydepth.data.sources.landscape import true_field
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError
-from anydepth.nn.chain import chain_of
-from anydepth.nn.program import toeplitz
+from anydepth.fast.linear import chain_of
+from anydepth.fast.linear_program import toeplitz
 from anydepth.nn.together import Together
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from anydepth.nn.kernels import TimeKernel
     from anydepth.nn.odeint import odeint
     from anydepth.nn.parts import MODELS, UNITS, build
+    from anydepth.nn.paths import fast_paths
     from anydepth.nn.stitch import Stitch
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
@@ -51,6 +52,7 @@ _WHERE = {
     "build": "nn.parts",
     "by_step": "depth.grids",
     "compress": "surgery.resize",
+    "fast_paths": "nn.paths",
     "freeze": "deploy.freeze",
     "history": "surgery.change",
     "load": "surgery.store",
@@ -93,6 +95,7 @@ __all__ = [
     "by_step",
     "check",
     "compress",
+    "fast_paths",
     "freeze",
     "history",
     "load",

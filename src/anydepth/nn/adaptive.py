@@ -1,9 +1,10 @@
 """Adaptive integration: an embedded pair that chooses its steps and lands on every breakpoint."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
+from functools import partial
 from math import isfinite
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
-from anydepth.nn.integrate import Wrap, advance, rk_step
+from anydepth.nn.integrate import Run, Wrap, advance, rk_step
 from anydepth.nn.plan import Stages, Step, make_step, scaled
 from anydepth.nn.solver import Tolerance
 from anydepth.nn.structure import State
@@ -59,11 +60,15 @@ class SolverError(NumericalError):
 
 @dataclass
 class Stats:
-    """What an integration took."""
+    """What an integration took, and by which path."""
 
     evaluations: int = 0
     accepted: int = 0
     rejected: int = 0
+    path: str = ""
+    """The path that ran."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Why each faster path did not."""
 
 
 class AdaptiveField(Protocol):
@@ -153,8 +158,8 @@ class Adaptive:
         """The state after a trial step, the slope there if the scheme gives it, and the error (1 is the limit)."""
         (instants,) = Grid((t, end)).stages(self.scheme)
         stages, step = self.field.stages(instants), scaled(self.unit_step, float((end - t) * self.field.scale))
-        run = _Trial(stages, step, self.scheme.is_fsal, len(y))
-        parts = (run if self.wrap is None else self.wrap(run, [stages]))(*y, *first)
+        run = partial(_trial, step, self.scheme.is_fsal, len(y))
+        parts = self._piece(run, stages, (*y, *first))
         after, error, slope = parts[: len(y)], parts[len(y) : 2 * len(y)], parts[2 * len(y) :]
         self.stats.evaluations += self.scheme.stages - 1
         size = self._norm(error, y, after)
@@ -174,16 +179,15 @@ class Adaptive:
         """The field at t, read from the side of `stop`."""
         ahead = Side.RIGHT if stop > t else Side.LEFT
         stages = self.field.stages((Instant(t, ahead),))
-
-        def run(*y: Tensor) -> State:
-            return stages(0, y)
-
-        slope = (run if self.wrap is None else self.wrap(run, [stages]))(*y)
+        slope = self._piece(_first, stages, y)
         stages.accept()
         self.stats.evaluations += 1
         if not self._is_finite(slope):
             raise SolverError(self.where, t, Cause.NON_FINITE, self.stats)
         return slope
+
+    def _piece(self, run: Run, stages: Stages, inputs: State) -> State:
+        return run([stages], inputs) if self.wrap is None else self.wrap(run, [stages], inputs)
 
     def _is_finite(self, parts: State) -> bool:
         """Whether every process has finite numbers only."""
@@ -224,18 +228,18 @@ class Adaptive:
         return _exact(min(100 * h0, h1, 1.0) * whole)
 
 
-class _Trial:
+def _first(stages: Sequence[Stages], y: State) -> State:
+    """The slope at the first stage."""
+    return stages[0](0, y)
+
+
+def _trial(step: Step, is_fsal: bool, width: int, stages: Sequence[Stages], inputs: State) -> State:
     """A step as a function of its inputs, so that a gradient mode can run it again."""
-
-    def __init__(self, stages: Stages, step: Step, is_fsal: bool, width: int):
-        self.stages, self.step, self.is_fsal, self.width = stages, step, is_fsal, width
-
-    def __call__(self, *inputs: Tensor) -> State:
-        y, first = inputs[: self.width], inputs[self.width :]
-        after, slopes = rk_step(self.stages, y, self.step, first)
-        with torch.no_grad():
-            error = advance(tuple(torch.zeros_like(part) for part in y), self.step.error, slopes)
-        return (*after, *error, *(slopes[-1] if self.is_fsal else ()))
+    y, first = inputs[:width], inputs[width:]
+    after, slopes = rk_step(stages[0], y, step, first)
+    with torch.no_grad():
+        error = advance(tuple(torch.zeros_like(part) for part in y), step.error, slopes)
+    return (*after, *error, *(slopes[-1] if is_fsal else ()))
 
 
 def _landing(t: Fraction, stop: Fraction, width: Fraction) -> Fraction:

@@ -16,17 +16,21 @@ from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import ConfigError, UnitError, choices
 from anydepth.nn.adaptive import Across, Stats
-from anydepth.nn.call import aliases_of
 from anydepth.nn.choose import Choice, choose
-from anydepth.nn.field import BlockField
+from anydepth.nn.executor import aliases_of
+from anydepth.nn.finite import FiniteFlag, refuse_not_finite
 from anydepth.nn.functions import Move, WeightFunction
 from anydepth.nn.gradient import GRADIENTS
+from anydepth.nn.last import LastPass
+from anydepth.nn.passes import Outcome, Pass
+from anydepth.nn.paths import route, run
 from anydepth.nn.plan import Plan
 from anydepth.nn.retired import watch_retired
-from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of
-from anydepth.nn.solve import along, quick, solve
+from anydepth.nn.roles import Kind, Lifted, lift, make_units, replace, roles_of, tensors_of
+from anydepth.nn.solve import along
 from anydepth.nn.solver import Solver, make_solver
-from anydepth.nn.structure import State, check_finite, keep_format, like, parts_of, wide
+from anydepth.nn.state import commit
+from anydepth.nn.structure import State, like, outline, parts_of, precision_on, wide
 
 
 class ContinuousBlock(nn.Module):
@@ -49,7 +53,7 @@ class ContinuousBlock(nn.Module):
         init: "independent" draws, or "shared": one draw for all depths.
         gradient: "backprop"; "checkpoint", exact with the memory of one segment of `segment` steps; or
             "adjoint", approximate with the memory of one evaluation.
-        check_finite: refuse a non-finite input (one pass over x).
+        check_finite: refuse a non-finite input (one pass over x); off the CPU when `check_inputs` asks, as `save` does.
         name: what errors call the block.
     """
 
@@ -76,7 +80,8 @@ class ContinuousBlock(nn.Module):
         name: str = "",
     ):
         super().__init__()
-        self.time, self.check_finite, self.stats = time, check_finite, Stats()
+        self.time, self.check_finite, self._last = time, check_finite, LastPass()
+        self._finite = FiniteFlag()
         self.history: tuple = ()
         self.across: Across | None = None
         self.scale = _finite_fraction(scale)
@@ -85,7 +90,8 @@ class ContinuousBlock(nn.Module):
             raise UnitError("a unit cannot contain a ContinuousBlock; put the blocks one after another")
         self.roles = roles_of(first, state, positive)
         functions = choose(self.roles.lifted, basis, size, weights)
-        self.lifted = {name: Lifted(kind, functions[name]) for name, kind in self.roles.lifted.items()}
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors_of(first).items()}
+        self.lifted = {name: Lifted(kind, functions[name], shapes[name]) for name, kind in self.roles.lifted.items()}
         largest = max((function.size for function in functions.values()), default=1)
         is_fixed = not SCHEMES[scheme].is_adaptive
         self._set(
@@ -122,8 +128,13 @@ class ContinuousBlock(nn.Module):
         return self.solver.steps
 
     @property
+    def stats(self) -> Stats:
+        """What this thread's last pass took, by which path, and why not by a faster one."""
+        return self._last.stats
+
+    @property
     def nfe(self) -> int:
-        """Evaluations of the unit in the last forward pass."""
+        """Evaluations of the unit in this thread's last pass."""
         return self.stats.evaluations
 
     @property
@@ -142,13 +153,20 @@ class ContinuousBlock(nn.Module):
     def stored(self, name: str) -> Tensor:
         """What is stored for a tensor of the unit, by its name there."""
         *path, key = name.split(".")
-        module = self.unit
+        module: nn.Module | None = self.unit
         for part in path:
-            module = module._modules[part]
-            assert module is not None
-        found = module._parameters[key] if key in module._parameters else module._buffers[key]
-        assert found is not None, name
+            module = None if module is None else module._modules.get(part)
+        tables = () if module is None else (module._parameters, module._buffers)
+        found = next((table[key] for table in tables if table.get(key) is not None), None)
+        if found is None:
+            raise self._altered(f"{name!r} is gone")
         return found
+
+    def _altered(self, what: str) -> UnitError:
+        return UnitError(
+            f"{self.label} was made for other tensors than its unit has now: {what}; change the unit in the function "
+            "that makes it (pruning, parametrizations, other layers), not inside the block"
+        )
 
     def held(self, name: str) -> tuple[Tensor, ...]:
         """What is stored for a tensor, and the parameters that its function has besides."""
@@ -207,14 +225,57 @@ class ContinuousBlock(nn.Module):
 
     def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
         y = wide(self._enter(x))
-        found = quick(self, y, x) if not (args or kwargs) else None
-        if found is not None:
-            return like(x, found)
-        field = BlockField(self, x, args, kwargs)
-        y = keep_format(solve(self, y, field))
-        if self.training:
-            field.commit()
-        return like(x, y)
+        given = self.describe_pass(x, args, kwargs)
+        outcome = run(given, y)
+        self._commit(given, outcome)
+        return like(x, outcome.y)
+
+    def describe_pass(self, x: Tensor | State, args: tuple = (), kwargs: Mapping[str, Any] | None = None) -> Pass:
+        """All that a pass depends on, as it is now."""
+        self._check_tensors()
+        device = (x[0] if isinstance(x, tuple) else x).device
+        shared = (*self.roles.counters, *self.roles.constants)
+        return Pass(
+            unit=self.unit,
+            aliases=self.aliases,
+            roles=self.roles,
+            lifted=dict(self.lifted),
+            held={name: self.held(name) for name in self.lifted},
+            shared={name: self.stored(name) for name in shared},
+            solver=self.solver,
+            plan=self.plan,
+            scale=self.scale,
+            gradient=self.gradient,
+            segment=self.segment,
+            is_training=self.training,
+            has_time=self.time,
+            like=outline(x),
+            precision=precision_on(device),
+            args=args,
+            kwargs=dict(kwargs or {}),
+            label=self.label,
+            across=self.across,
+        )
+
+    def explain(self, x: Tensor | State, *args: Any, **kwargs: Any) -> str:
+        """In words, which path a pass on x would take, and why not a faster one; nothing is run."""
+        return str(route(self.describe_pass(x, args, kwargs), wide(parts_of(x))))
+
+    def _check_tensors(self) -> None:
+        """Refuse a unit whose tensors are not those that the block lifted."""
+        for name, part in self.lifted.items():
+            shape = tuple(self.stored(name).shape)
+            if shape != part.stored_shape:
+                raise self._altered(f"{name!r} has shape {shape}, expected {part.stored_shape}")
+
+    def _commit(self, given: Pass, outcome: Outcome) -> None:
+        """Keep what a pass left. Nobody else writes to the block."""
+        if not torch.compiler.is_compiling():
+            self._last.stats = outcome.stats
+        if given.is_training:
+            commit(given, outcome, self.stored)
+        for module, key, value in outcome.written:
+            vars(module)[key] = value
 
     def trajectory(
         self, x: Tensor | State, times: Tensor | Sequence[TimeLike] | None = None, *args: Any, **kwargs: Any
@@ -231,8 +292,7 @@ class ContinuousBlock(nn.Module):
         wanted = self.grid.times if listed is None and self.grid else tuple(exact(time) for time in listed or ())
         if not wanted or not all(0 <= time <= 1 for time in wanted):
             raise ConfigError("trajectory needs at least one time, all from 0 to 1")
-        field = BlockField(self, x, args, kwargs)
-        at = along(self, y, field, sorted({Fraction(0), *wanted}))
+        at = along(self.describe_pass(x, args, kwargs), y, sorted({Fraction(0), *wanted}))
         stacked = tuple(torch.stack(parts) for parts in zip(*(at[time] for time in wanted), strict=True))
         return like(x, stacked)
 
@@ -240,8 +300,15 @@ class ContinuousBlock(nn.Module):
         """x as a tuple, once it is fit to be integrated."""
         parts = parts_of(x)
         if self.check_finite:
-            check_finite(parts, "x")
+            self._finite.note(parts)
         return parts
+
+    def check_inputs(self) -> None:
+        """Refuse what a device other than the CPU was given since the last question, if it was not finite.
+
+        There a pass does not wait for the device to look; `save` and training ask.
+        """
+        refuse_not_finite(self.label, self._finite)
 
     # Changing what is stored
 
@@ -265,7 +332,7 @@ class ContinuousBlock(nn.Module):
 
     def _store(self, name: str, function: WeightFunction, tensor: Tensor) -> None:
         replace(self.unit, name, tensor)
-        self.lifted[name] = Lifted(self.lifted[name].kind, function)
+        self.lifted[name] = Lifted(self.lifted[name].kind, function, self.lifted[name].shape)
         self._renew(name)
 
     def _renew(self, name: str) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from anydepth.depth.bases.base import locate
 from anydepth.depth.grids import Grid
 from anydepth.depth.times import Instant, Side
-from anydepth.nn.field import BlockField
+from anydepth.nn.field import UnitField
 from anydepth.nn.gradient import pulled_back
 from anydepth.nn.structure import State
 
@@ -23,7 +23,7 @@ from anydepth.nn.structure import State
 class Path:
     """The states of a forward pass at any time: linear between grid points, cubic from order 3 of the scheme on."""
 
-    def __init__(self, field: BlockField, grid: Grid, order: int, states: Sequence[State]):
+    def __init__(self, field: UnitField, grid: Grid, order: int, states: Sequence[State]):
         self.field, self.times, self.order, self.states = field, grid.times, order, states
         self._slopes: dict[int, tuple[State, State]] = {}
 

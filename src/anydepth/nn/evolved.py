@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.polynomial.legendre import leggauss
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from anydepth.depth.bases import Basis, read_basis
 from anydepth.depth.bases.base import locate
@@ -20,8 +19,8 @@ from anydepth.depth.schemes import SCHEMES
 from anydepth.depth.times import Instant, TimeLike, exact
 from anydepth.depth.transfer import METHODS
 from anydepth.errors import ConfigError, choices
-from anydepth.nn.call import lock_of
 from anydepth.nn.evolutions import EVOLUTIONS, Evolution
+from anydepth.nn.executor import Image
 from anydepth.nn.functions import Expansion, WeightFunction
 from anydepth.nn.kernels import DIRAC, TimeKernel, read_kernel
 from anydepth.nn.plan import Step, make_step
@@ -83,6 +82,10 @@ class Evolved:
         return self._hash
 
     # What a weight function tells
+
+    @property
+    def is_linear(self) -> bool:
+        return False
 
     @property
     def size(self) -> int:
@@ -187,7 +190,7 @@ class _Plain(Evolution):
 
 
 class _Run(nn.Module):
-    """q with other parameters in the place of its own, for as long as a call lasts."""
+    """Calls a function of q, so that q can be called with other parameters in the place of its own."""
 
     def __init__(self, q: nn.Module):
         super().__init__()
@@ -198,8 +201,8 @@ class _Run(nn.Module):
 
 
 @lru_cache(maxsize=256)
-def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[_Run, tuple[str, ...]]:
-    """A q of the right form, whose numbers do not count, and the names of its parameters."""
+def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[Image, dict[str, tuple[int, ...]]]:
+    """A q of the right form, whose numbers do not count, and the names and shapes of its parameters."""
     if isinstance(function.evolution, str):
         with torch.device("meta"):
             run = _Run(function.module(shape))
@@ -207,22 +210,23 @@ def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[_Run, tuple[st
         with torch.random.fork_rng():
             run = _Run(function.module(shape))
     run.eval()
-    return run, tuple(name for name, _ in run.named_parameters())
+    return Image.of(run), {name: tuple(parameter.shape) for name, parameter in run.named_parameters()}
 
 
 def own_shapes(function: Evolved, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
     """Names and shapes of the parameters p for a tensor of this shape."""
-    run, names = _template(function, tuple(shape))
-    return {name.removeprefix("q."): tuple(run.get_parameter(name).shape) for name in names}
+    return {name.removeprefix("q."): size for name, size in _template(function, tuple(shape))[1].items()}
 
 
 def evolve(function: Evolved, times: Sequence[Fraction], stored_KX: Tensor, own: Sequence[Tensor]) -> Tensor:
     """w at increasing times, given what is stored and the parameters p."""
-    run, names = _template(function, tuple(stored_KX.shape[1:]))
+    image, shapes = _template(function, tuple(stored_KX.shape[1:]))
     wide = torch.promote_types(stored_KX.dtype, torch.float32)
-    given = {name: tensor.to(wide) for name, tensor in zip(names, own, strict=True)}
-    with lock_of(run):
-        return functional_call(run, given, (lambda q: function.along(q, stored_KX[0], times),))
+    call = image.call(list(shapes), {name: [name] for name in shapes})
+    try:
+        return call([p.to(wide) for p in own], (lambda q: function.along(q, stored_KX[0], times),), {}, ())[0]
+    finally:
+        call.close()
 
 
 class EvolvedReading:

@@ -35,6 +35,11 @@ class WeightFunction(Protocol):
         """Times at which the function may jump or bend; adaptive steps land on them."""
         ...
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether theta is a combination of what is stored, the same one for every entry of the tensor."""
+        ...
+
     def from_samples(self, samples_KX: Tensor) -> Tensor:
         """The stored tensor whose function takes these values at the initial sample times."""
         ...
@@ -95,6 +100,10 @@ class Expansion:
     """theta(t) = sum_k phi_k(t) coefficients_k."""
 
     basis: Basis
+
+    @property
+    def is_linear(self) -> bool:
+        return True
 
     @property
     def size(self) -> int:

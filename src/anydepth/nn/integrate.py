@@ -1,16 +1,17 @@
 """Runge-Kutta steps on a tuple of tensors, on a fixed grid."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
-from torch import Tensor
 
 from anydepth.nn.plan import Stages, Step, Terms
 from anydepth.nn.structure import State, is_transformed
 
-Run = Callable[..., State]
-Wrap = Callable[[Run, Sequence[Stages]], Run]
-"""What a gradient mode does around a piece of the forward pass."""
+Run = Callable[[Sequence[Stages], State], State]
+"""A piece of the forward pass: the state after it, from the stages of its steps and the state before it."""
+Wrap = Callable[[Run, Sequence[Stages], State], State]
+"""What a gradient mode does instead of running a piece."""
 
 
 def advance(y: State, terms: Terms, slopes: Sequence[State]) -> State:
@@ -42,17 +43,17 @@ def fixed(
 ) -> Iterator[State]:
     """The state after every segment of so many steps."""
     for start in range(0, len(steps), segment):
-        piece = list(zip(stages[start : start + segment], steps[start : start + segment], strict=True))
-
-        def run(*y: Tensor, piece: list[tuple[Stages, Step]] = piece) -> State:
-            for at, step in piece:
-                y, _ = rk_step(at, y, step)
-            return y
-
-        y = run(*y) if wrap is None else wrap(run, [at for at, _ in piece])(*y)
-        for at, _ in piece:
+        among, run = stages[start : start + segment], partial(_along, steps[start : start + segment])
+        y = run(among, y) if wrap is None else wrap(run, among, y)
+        for at in among:
             at.accept()
         yield y
+
+
+def _along(steps: Sequence[Step], stages: Sequence[Stages], y: State) -> State:
+    for at, step in zip(stages, steps, strict=True):
+        y, _ = rk_step(at, y, step)
+    return y
 
 
 def last(states: Iterator[State], y: State) -> State:

@@ -1,9 +1,13 @@
 """A discrete network made ready: the evaluations of a scheme and the coefficients that combine them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Protocol
+
+import torch
 
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
@@ -21,6 +25,21 @@ class Link:
 
     factor: float
     states: Terms
+
+
+def rounded(links: Sequence[Link], dtype: torch.dtype) -> tuple[Link, ...]:
+    """The links in a precision, their factors on states adding up to one there to the bit.
+
+    Factors of 1/3 and 2/3 that are rounded one by one do not, and a state would grow by the gap in every step.
+    """
+    return tuple(_adding_up(link, dtype) for link in links)
+
+
+@lru_cache(maxsize=4096)
+def _adding_up(link: Link, dtype: torch.dtype) -> Link:
+    (first, _), *others = link.states
+    factors = [(j, float(torch.tensor(factor, dtype=dtype))) for j, factor in others]
+    return Link(link.factor, ((first, float(1 - sum(Fraction(factor) for _, factor in factors))), *factors))
 
 
 @dataclass(frozen=True)

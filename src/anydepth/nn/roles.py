@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
 from math import log
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.errors import ConfigError, UnitError, choices
+from anydepth.nn.executor import check_own_tensors, private
 from anydepth.nn.functions import WeightFunction
 
 FLOOR = 1e-8
@@ -45,6 +45,12 @@ class Lifted:
 
     kind: Kind
     function: WeightFunction
+    shape: tuple[int, ...]
+    """As the unit has it, without the leading axis of what is stored."""
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        return (self.function.size, *self.shape)
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,7 @@ def make_units(factory: Callable[[], nn.Module], count: int, init: str) -> list[
         if init != "shared":
             name = type(factory).__name__
             raise ConfigError(f"the unit must be a function that makes units, got a {name}; write lambda: {name}(...)")
-        return [deepcopy(factory)] * count
+        return [private(factory)] * count
     if not callable(factory):
         raise ConfigError(f"the unit must be a function that makes nn.Modules, got {factory!r}")
     if _UNFILLED.get():
@@ -120,15 +126,18 @@ def make_units(factory: Callable[[], nn.Module], count: int, init: str) -> list[
 def _checked(unit: object) -> nn.Module:
     if not isinstance(unit, nn.Module):
         raise ConfigError(f"the unit's function must return an nn.Module, got {type(unit).__name__}")
+    if any(isinstance(module, torch.jit.ScriptModule) for module in unit.modules()):
+        raise UnitError(f"unit {type(unit).__name__} is scripted, and what runs inside cannot be given other weights")
     if any(nn.parameter.is_lazy(tensor) for tensor in (*unit.parameters(), *unit.buffers())):
         raise UnitError(f"unit {type(unit).__name__} has lazy parameters; give it its sizes at construction")
     return unit
 
 
 def lift(units: list[nn.Module], lifted: Mapping[str, Lifted]) -> nn.Module:
-    """The first unit, its lifted tensors replaced by what their functions store."""
+    """The first unit as modules of the block's own, its lifted tensors replaced by what their functions store."""
     tables = [tensors_of(unit) for unit in units]
-    unit = units[0]
+    check_own_tensors(units[0])
+    unit = private(units[0])
     stored = {}
     for name, part in lifted.items():
         if _UNFILLED.get():

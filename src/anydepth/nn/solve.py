@@ -1,8 +1,8 @@
-"""One pass through a block: by a fixed plan or adaptive steps, with the gradient mode the block asks for."""
+"""The general path: any unit, by a fixed plan or adaptive steps, with the gradient mode that the pass asks for."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,149 +11,152 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from anydepth.depth.grids import Grid
 from anydepth.errors import ConfigError
 from anydepth.nn.adaptive import Adaptive, AdaptiveField, Stats
-from anydepth.nn.chain import solve_chain
 from anydepth.nn.costate import CostateStages, Path
-from anydepth.nn.field import BlockField
+from anydepth.nn.field import UnitField
 from anydepth.nn.gradient import AdjointField, AdjointSolve, checkpointed
 from anydepth.nn.integrate import Wrap, fixed, last
-from anydepth.nn.layered import solve_layered
+from anydepth.nn.passes import Outcome, Pass
 from anydepth.nn.plan import Plan
 from anydepth.nn.roles import Kind
-from anydepth.nn.solver import Solver, Tolerance
-from anydepth.nn.structure import State, is_transformed
+from anydepth.nn.solver import Tolerance
+from anydepth.nn.structure import State, in_precision, is_transformed, keep_format
 
-if TYPE_CHECKING:
-    from anydepth.nn.block import ContinuousBlock
-
-
-def quick(block: "ContinuousBlock", y: State, x: Tensor | State) -> State | None:
-    """The state at depth 1 by the cheap path, where the block is simple enough for it."""
-    if block.gradient != "backprop" or block.plan is None or isinstance(x, tuple):
-        return None
-    found = solve_chain(block, block.plan, y[0], x.dtype)
-    if found is None:
-        found = solve_layered(block, block.plan, y[0], x.dtype)
-    if found is None:
-        return None
-    block.stats = Stats(block.plan.evaluations, len(block.plan.steps))
-    return (found,)
+GENERAL = "general"
+"""What `stats.path` calls this path."""
 
 
-def solve(block: "ContinuousBlock", y: State, field: BlockField) -> State:
+def solve(given: Pass, y: State) -> Outcome:
     """The state at depth 1."""
-    if block.gradient != "backprop" and is_transformed():
-        raise ConfigError(f"torch.func transforms need gradient='backprop', got {block.gradient!r}; use set_gradient")
-    if not torch.is_grad_enabled() or block.gradient == "backprop":
-        return _forward(block, y, field)
-    if block.gradient == "checkpoint":
-        return _forward(block, y, field, checkpointed)
-    if block.gradient == "kkt" and block.plan is None:
-        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {block.scheme.name!r}")
-    return _by_adjoint(block, y, field)
+    field = UnitField(given)
+    try:
+        result, stats = _solved(given, y, field)
+        state, counters = field.samples()
+        written = field.call.written()
+    finally:
+        field.close()
+    return Outcome(keep_format(result), stats, state, counters, written)
 
 
-def along(block: "ContinuousBlock", y: State, field: BlockField, times: Sequence[Fraction]) -> dict[Fraction, State]:
+def along(given: Pass, y: State, times: Sequence[Fraction]) -> dict[Fraction, State]:
     """The state at increasing times that begin with 0."""
-    if block.plan is None or block.grid is None:
-        found = _adaptive(block, field, y, times) if len(times) > 1 else [y]
+    field = UnitField(given)
+    try:
+        return _along(given, y, field, times)
+    finally:
+        field.close()
+
+
+def _solved(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
+    if given.gradient != "backprop" and is_transformed():
+        raise ConfigError(f"torch.func transforms need gradient='backprop', got {given.gradient!r}; use set_gradient")
+    if not torch.is_grad_enabled() or given.gradient == "backprop":
+        return _forward(given, y, field)
+    if given.gradient == "checkpoint":
+        return _forward(given, y, field, checkpointed)
+    if given.gradient == "kkt" and given.plan is None:
+        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {given.solver.scheme.name!r}")
+    return _by_adjoint(given, y, field)
+
+
+def _along(given: Pass, y: State, field: UnitField, times: Sequence[Fraction]) -> dict[Fraction, State]:
+    grid = given.solver.grid
+    if given.plan is None or grid is None:
+        found = _adaptive(given, field, y, times)[0] if len(times) > 1 else [y]
         return dict(zip(times, found, strict=True))
-    at = dict(zip(block.grid.times, (y, *fixed(field.steps(block.plan), block.plan.steps, y)), strict=True))
+    at = dict(zip(grid.times, (y, *fixed(field.steps(given.plan), given.plan.steps, y)), strict=True))
     for time in sorted(set(times) - at.keys()):
-        start = max(point for point in block.grid.times if point < time)
-        plan = Plan(Grid((start, time)), block.scheme, block.scale)
+        start = max(point for point in grid.times if point < time)
+        plan = Plan(Grid((start, time)), given.solver.scheme, given.scale)
         at[time] = last(fixed(field.steps(plan), plan.steps, at[start]), at[start])
     return at
 
 
-def _forward(block: "ContinuousBlock", y: State, field: BlockField, wrap: Wrap | None = None) -> State:
-    plan = block.plan
+def _forward(given: Pass, y: State, field: UnitField, wrap: Wrap | None = None) -> tuple[State, Stats]:
+    plan = given.plan
     if plan is None:
         if torch.compiler.is_compiling():
             raise ConfigError(
                 "a block with an adaptive scheme cannot be compiled; compile its unit: block.unit.compile()"
             )
-        return _adaptive(block, field, y, (Fraction(0), Fraction(1)), wrap)[-1]
-    block.stats = Stats(plan.evaluations, len(plan.steps))
-    return last(fixed(field.steps(plan), plan.steps, y, wrap, block.segment if wrap else 1), y)
+        states, stats = _adaptive(given, field, y, (Fraction(0), Fraction(1)), wrap)
+        return states[-1], stats
+    result = last(fixed(field.steps(plan), plan.steps, y, wrap, given.segment if wrap else 1), y)
+    return result, stats_of(plan)
+
+
+def stats_of(plan: Plan) -> Stats:
+    return Stats(plan.evaluations, len(plan.steps))
 
 
 def _adaptive(
-    block: "ContinuousBlock",
-    field: AdaptiveField,
-    y: State,
-    times: Sequence[Fraction],
-    wrap: Wrap | None = None,
-) -> list[State]:
-    across = block.across if block.training else None
-    run = Adaptive(field, block.scheme, block.solver.tolerance or Tolerance(), block.label, wrap, across=across)
-    block.stats = run.stats
-    return run.states(y, times)
+    given: Pass, field: AdaptiveField, y: State, times: Sequence[Fraction], wrap: Wrap | None = None
+) -> tuple[list[State], Stats]:
+    across = given.across if given.is_training else None
+    run = Adaptive(field, given.solver.scheme, given.solver.tolerance or Tolerance(), given.label, wrap, across=across)
+    states = run.states(y, times)
+    return states, run.stats
 
 
-def _by_adjoint(block: "ContinuousBlock", y: State, field: BlockField) -> State:
+def _by_adjoint(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
     """The state at depth 1, its gradient to be found by solving backward in time."""
-    names = [name for name, part in block.lifted.items() if part.kind is Kind.PARAMETER]
-    context, structure = tree_flatten((field.args, field.kwargs))
+    names = [name for name, part in given.lifted.items() if part.kind is Kind.PARAMETER]
+    context, structure = tree_flatten((given.args, dict(given.kwargs)))
     places = [i for i, value in enumerate(context) if isinstance(value, Tensor) and value.is_floating_point()]
-    held = [tensor for name in names for tensor in field.stored[name]]
+    held = [tensor for name in names for tensor in given.held[name]]
     inputs = (*y, *held, *(context[i] for i in places))
-    mixed = torch.is_autocast_enabled(field.device.type), torch.get_autocast_dtype(field.device.type)
-    before = {name: tuple(tensor.clone() for tensor in field.stored[name]) for name in block.state_names}
-    field.stored |= before  # as it is before the fit
-    solver = block.solver
-    states: list[State] = []
+    before = {name: tuple(tensor.clone() for tensor in given.held[name]) for name in given.state_names}
+    noted: list[Stats] = []
 
-    def solve_back(result: State, grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    def back(result: State, states: Sequence[State], grads: State, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         leaves = [tensor.detach().requires_grad_() for tensor in tensors[len(result) :]]
         filled = list(context)
         for i, leaf in zip(places, leaves[len(held) :], strict=True):
             filled[i] = leaf
         args, kwargs = tree_unflatten(filled, structure)
         mine = iter(leaves)
-        stored = {name: tuple(next(mine) for _ in field.stored[name]) for name in names}
-        with field.as_it_was(), torch.autocast(field.device.type, enabled=mixed[0], dtype=mixed[1]):
-            inner = BlockField(block, field.like, args, kwargs, field, stored)
-            if block.gradient == "adjoint":
-                return _back(block, solver, AdjointField(inner, leaves, len(result)), result, grads)
-            return _along(block, solver, inner, leaves, states, grads)
+        stored = {name: tuple(next(mine) for _ in given.held[name]) for name in names}
+        as_it_was = replace(given, args=args, kwargs=kwargs, held={**given.held, **before, **stored})
+        inner = UnitField(as_it_was, field)
+        try:
+            with in_precision(given.device, given.precision):
+                if given.gradient == "adjoint":
+                    return _back(given, AdjointField(inner, leaves, len(result)), result, grads)
+                return _costate(given, inner, leaves, (tuple(tensors[: len(result)]), *states, result), grads)
+        finally:
+            inner.close()
 
-    def run() -> State:
-        if block.gradient == "adjoint":
-            return _forward(block, y, field)
-        assert block.plan is not None
-        states[:] = [y, *fixed(field.steps(block.plan), block.plan.steps, y)]
-        block.stats = Stats(block.plan.evaluations, len(block.plan.steps))
-        return states[-1]
+    def forward() -> tuple[State, Sequence[State]]:
+        if given.gradient == "adjoint" or given.plan is None:
+            result, stats = _forward(given, y, field)
+            noted.append(stats)
+            return result, ()
+        noted.append(stats_of(given.plan))
+        *states, result = fixed(field.steps(given.plan), given.plan.steps, y)
+        return result, states
 
-    return AdjointSolve.apply(run, solve_back, len(y), *inputs)  # pyright: ignore
+    return AdjointSolve.apply(forward, back, len(y), *inputs), noted[0]  # pyright: ignore[reportReturnType]
 
 
-def _along(
-    block: "ContinuousBlock",
-    solver: Solver,
-    field: BlockField,
-    leaves: Sequence[Tensor],
-    states: Sequence[State],
-    grads: State,
+def _costate(
+    given: Pass, field: UnitField, leaves: Sequence[Tensor], states: Sequence[State], grads: State
 ) -> Sequence[Tensor]:
     """Gradients of the input and of the leaves by the adjoint equation along the states of the forward pass."""
-    assert solver.grid is not None
-    path = Path(field, solver.grid, solver.scheme.order, states)
-    plan = Plan(solver.grid.reversed(), solver.scheme, block.scale)
+    grid, scheme = given.solver.grid, given.solver.scheme
+    assert grid is not None
+    path = Path(field, grid, scheme.order, states)
+    plan = Plan(grid.reversed(), scheme, given.scale)
     state = (*grads, *(torch.zeros_like(leaf) for leaf in leaves))
     return last(fixed([CostateStages(path, leaves, instants) for instants in plan.stages], plan.steps, state), state)
 
 
-def _back(
-    block: "ContinuousBlock", solver: Solver, field: AdjointField, result: State, grads: State
-) -> Sequence[Tensor]:
+def _back(given: Pass, field: AdjointField, result: State, grads: State) -> Sequence[Tensor]:
     """Gradients of the input and of the field's leaves, from those of the result."""
-    state = (*result, *grads, *(torch.zeros_like(leaf) for leaf in field.leaves))
+    state, solver = (*result, *grads, *(torch.zeros_like(leaf) for leaf in field.leaves)), given.solver
     if solver.grid is None:
         times, controlled = (Fraction(1), Fraction(0)), 2 * len(result)
-        run = Adaptive(field, solver.scheme, solver.tolerance or Tolerance(), block.label, None, controlled)
+        run = Adaptive(field, solver.scheme, solver.tolerance or Tolerance(), given.label, None, controlled)
         end = run.states(state, times)[-1]
     else:
-        plan = Plan(solver.grid.reversed(), solver.scheme, block.scale)
+        plan = Plan(solver.grid.reversed(), solver.scheme, given.scale)
         end = last(fixed([field.stages(instants) for instants in plan.stages], plan.steps, state), state)
     return end[len(result) :]

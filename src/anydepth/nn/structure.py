@@ -1,6 +1,7 @@
 """A state is a tensor or a tuple of tensors: its parts, its precision, and slopes that must match it."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -51,9 +52,28 @@ def keep_format(parts: State) -> State:
 
 
 def _formatted(place: int, form: torch.memory_format, grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    return tuple(
-        grad.contiguous(memory_format=form) if i == place and grad is not None else grad for i, grad in enumerate(grads)
-    )
+    grad = grads[place]
+    if grad is None or is_batched(grad):  # many gradients at once have no format
+        return grads
+    return (*grads[:place], grad.contiguous(memory_format=form), *grads[place + 1 :])
+
+
+Precision = tuple[bool, torch.dtype | None]
+"""Whether autocast is on, and in which dtype."""
+
+
+def precision_on(device: torch.device) -> Precision:
+    """The mixed precision that is at work now; a device that autocast does not know has none."""
+    if not torch.amp.is_autocast_available(device.type):
+        return False, None
+    return torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
+
+
+def in_precision(device: torch.device, precision: Precision = (False, None)) -> AbstractContextManager:
+    """That precision again; by default, none but the tensors' own."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=precision[0], dtype=precision[1])
 
 
 def outline(x: Tensor | State) -> Tensor | State:

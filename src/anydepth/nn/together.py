@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
+from anydepth.fast.layouts import Columns
+from anydepth.fast.linear import chain_of, solve_together
 from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.chain import chain_of, solve_together
-from anydepth.nn.layouts import Columns
 from anydepth.nn.models.flow import Flow
 
 
@@ -48,7 +48,9 @@ class Together(nn.Module):
         """Outputs (nets, examples, classes)."""
         named = dict(zip(self._names, self.stacked, strict=True))
         stored = {self._lifted[name]: tensor for name, tensor in named.items() if name in self._lifted}
-        y = solve_together(self._block[0], self._chain, stored, x.mT.contiguous(), self._layout)
+        block = self._block[0]
+        assert block.plan is not None
+        y = solve_together(block.plan, block.functions, self._chain, stored, x.mT.contiguous(), self._layout)
         if "classifier.weight" not in named:
             return y.mT
         return torch.baddbmm(named["classifier.bias"].unsqueeze(-1), named["classifier.weight"], y).mT

@@ -33,6 +33,8 @@ MOST_STEPS, MOST_ENTRIES, LONGEST_TEXT = 16_384, 4_096, 1_000
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
     """Write a model into a folder; the tensors first, then the description that vouches for them."""
     folder = Path(folder)
+    for block in blocks_in(model).values():
+        block.check_inputs()
     tensors = model.state_dict()
     content = artifact.pack_tensors(tensors)
     description = {

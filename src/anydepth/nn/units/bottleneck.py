@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layered import LAYERED, RELU
 from anydepth.nn.layers import conv1x1, conv3x3, norm, norm_relu
+from anydepth.nn.listed import LISTED, RELU
 from anydepth.nn.parts import UNITS
 
 
@@ -28,7 +28,7 @@ class Bottleneck(nn.Module):
         return self.conv3(norm_relu(self.bn3, x))
 
 
-LAYERED[Bottleneck] = lambda unit: tuple(
+LISTED[Bottleneck] = lambda unit: tuple(
     layer
     for i in (1, 2, 3)
     for layer in ((f"bn{i}", getattr(unit, f"bn{i}")), RELU, (f"conv{i}", getattr(unit, f"conv{i}")))

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from anydepth.nn.layered import LAYERED
+from anydepth.nn.listed import LISTED
 from anydepth.nn.parts import UNITS
 from anydepth.nn.units.bottleneck import Bottleneck
 
@@ -17,4 +17,4 @@ class GroupedConv(Bottleneck):
         super().__init__(channels, reduction=2, groups=groups, bias=bias, normalise=normalise)
 
 
-LAYERED[GroupedConv] = LAYERED[Bottleneck]
+LISTED[GroupedConv] = LISTED[Bottleneck]

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
-from anydepth.nn.chain import CHAINS, layer
+from anydepth.nn.listed import LISTED, RELU
 from anydepth.nn.parts import UNITS
 
 
@@ -33,7 +33,7 @@ class MLP(nn.Module):
         return self.out(x)
 
 
-CHAINS[MLP] = lambda unit: (
-    *(layer(f"inner.{i}", inner, "relu") for i, inner in enumerate(unit.inner)),
-    layer("out", unit.out),
+LISTED[MLP] = lambda unit: (
+    *(part for i, inner in enumerate(unit.inner) for part in ((f"inner.{i}", inner), RELU)),
+    ("out", unit.out),
 )

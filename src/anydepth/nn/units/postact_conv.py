@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layered import LAYERED, RELU
 from anydepth.nn.layers import conv3x3, norm, norm_relu
+from anydepth.nn.listed import LISTED, RELU
 from anydepth.nn.parts import UNITS
 
 
@@ -25,7 +25,7 @@ class PostactConv(nn.Module):
         return norm_relu(self.bn2, self.conv2(x))
 
 
-LAYERED[PostactConv] = lambda unit: (
+LISTED[PostactConv] = lambda unit: (
     ("conv1", unit.conv1),
     ("bn1", unit.bn1),
     RELU,

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.layered import LAYERED, RELU
 from anydepth.nn.layers import conv3x3, norm, norm_relu
+from anydepth.nn.listed import LISTED, RELU
 from anydepth.nn.parts import UNITS
 
 
@@ -25,7 +25,7 @@ class PreactConv(nn.Module):
         return self.conv2(norm_relu(self.bn2, x))
 
 
-LAYERED[PreactConv] = lambda unit: (
+LISTED[PreactConv] = lambda unit: (
     ("bn1", unit.bn1),
     RELU,
     ("conv1", unit.conv1),

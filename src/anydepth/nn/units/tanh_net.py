@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.chain import CHAINS, layer
+from anydepth.nn.listed import LISTED, TANH
 from anydepth.nn.parts import UNITS
 
 
@@ -23,4 +23,4 @@ class TanhNet(nn.Module):
         return self.out(self.inner(x).tanh())
 
 
-CHAINS[TanhNet] = lambda unit: (layer("inner", unit.inner, "tanh"), layer("out", unit.out))
+LISTED[TanhNet] = lambda unit: (("inner", unit.inner), TANH, ("out", unit.out))

@@ -1,15 +1,11 @@
 """The vector field on vectors of Ott et al. 2020, app. A.3."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.nn.chain import CHAINS, layer
+from anydepth.nn.listed import LISTED, RELU
 from anydepth.nn.parts import UNITS
-from anydepth.nn.program import Chain
-
-_FEW = 4
-"""Up to so many entries a convolution is cheaper as one matrix."""
 
 
 @UNITS.register("vector_conv_field")
@@ -32,14 +28,10 @@ class VectorConvField(nn.Module):
         return self.conv3(self.conv2(self.conv1(x.unsqueeze(-2)).relu()).relu()).squeeze(-2)
 
 
-def _chain(unit: Any) -> Chain | None:
-    if unit.dimensions > _FEW or any(type(conv) is not nn.Conv1d for conv in unit.children()):
-        return None
-    return (
-        layer("conv1", unit.conv1, "relu", unit.dimensions),
-        layer("conv2", unit.conv2, "relu", unit.dimensions),
-        layer("conv3", unit.conv3, None, unit.dimensions),
-    )
-
-
-CHAINS[VectorConvField] = _chain
+LISTED[VectorConvField] = lambda unit: (
+    ("conv1", unit.conv1),
+    RELU,
+    ("conv2", unit.conv2),
+    RELU,
+    ("conv3", unit.conv3),
+)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anydepth.nn.layouts import Layout
+from anydepth.fast.layouts import Layout
+from anydepth.fast.threads import threads_for
 from anydepth.nn.plan import Plan, Terms
 from anydepth.nn.structure import gradients_of, is_batched
-from anydepth.nn.threads import threads_for
 
 
 @dataclass(frozen=True)
