@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anydepth.nn import models, units
     from anydepth.nn.adaptive import SolverError
     from anydepth.nn.block import ContinuousBlock
+    from anydepth.nn.branch import branch
     from anydepth.nn.evolutions import EVOLUTIONS, Evolution
     from anydepth.nn.evolved import Evolved
     from anydepth.nn.functions import Expansion, WeightFunction
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from anydepth.nn.stitch import Stitch
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
+    from anydepth.surgery.loading import adopt_form, load_state_dict
     from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
@@ -48,7 +50,9 @@ _WHERE = {
     "TimeKernel": "nn.kernels",
     "UNITS": "nn.parts",
     "WeightFunction": "nn.functions",
+    "adopt_form": "surgery.loading",
     "blocks_of": "surgery.blocks",
+    "branch": "nn.branch",
     "build": "nn.parts",
     "by_step": "depth.grids",
     "compress": "surgery.resize",
@@ -56,6 +60,7 @@ _WHERE = {
     "freeze": "deploy.freeze",
     "history": "surgery.change",
     "load": "surgery.store",
+    "load_state_dict": "surgery.loading",
     "make_basis": "depth.bases",
     "models": "nn",
     "odeint": "nn.odeint",
@@ -90,7 +95,9 @@ __all__ = [
     "UNITS",
     "Verdict",
     "WeightFunction",
+    "adopt_form",
     "blocks_of",
+    "branch",
     "build",
     "by_step",
     "check",
@@ -99,6 +106,7 @@ __all__ = [
     "freeze",
     "history",
     "load",
+    "load_state_dict",
     "make_basis",
     "models",
     "odeint",

@@ -6,6 +6,7 @@ from fractions import Fraction
 from math import isfinite
 from numbers import Rational, Real
 from typing import Any
+from warnings import warn
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +15,12 @@ from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
-from anydepth.errors import ConfigError, UnitError, choices
+from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, UnitError, choices
 from anydepth.nn.adaptive import Across, Stats
-from anydepth.nn.choose import Choice, choose
+from anydepth.nn.choose import Choice, choose, read_function
 from anydepth.nn.executor import aliases_of
 from anydepth.nn.finite import FiniteFlag, refuse_not_finite
+from anydepth.nn.form import KEY, SavedForm, form_under
 from anydepth.nn.functions import Move, WeightFunction
 from anydepth.nn.gradient import GRADIENTS
 from anydepth.nn.last import LastPass
@@ -320,15 +322,19 @@ class ContinuousBlock(nn.Module):
         return moves
 
     def resize(self, functions: Mapping[str, WeightFunction]) -> None:
-        """Make room for other functions, to be filled by loading; what was stored is given up."""
+        """Take on other functions, to be filled by loading; a tensor that keeps its shape stays the same object."""
         retired: list[nn.Parameter] = []
         for name, function in functions.items():
-            stored = self.stored(name)
-            if function != self.lifted[name].function:
-                if isinstance(stored, nn.Parameter):
-                    retired.append(stored)
-                self._store(name, function, stored.new_zeros((function.size, *stored.shape[1:])))
-        watch_retired(retired)
+            part, stored = self.lifted[name], self.stored(name)
+            if function == part.function:
+                continue
+            if function.size == part.function.size and part.function.is_linear and function.is_linear:
+                self.lifted[name] = Lifted(part.kind, function, part.shape)
+                continue
+            if isinstance(stored, nn.Parameter):
+                retired.append(stored)
+            self._store(name, function, stored.new_zeros((function.size, *stored.shape[1:])))
+        watch_retired(retired, is_fatal=True)
 
     def _store(self, name: str, function: WeightFunction, tensor: Tensor) -> None:
         replace(self.unit, name, tensor)
@@ -350,15 +356,57 @@ class ContinuousBlock(nn.Module):
         if len(kept):
             self._modules["evolutions"] = kept
 
+    # Its form in state dicts
+
+    def get_extra_state(self) -> Tensor:
+        """The block's form, for its state dict."""
+        functions = {name: function.describe() for name, function in self.functions.items()}
+        return SavedForm(functions, self.solver.describe(), str(self.scale), self.time).encode()
+
+    def set_extra_state(self, state: Tensor) -> None:
+        self.adopt(SavedForm.decode(state))
+
+    def adopt(self, form: SavedForm) -> None:
+        """Take on the functions and the solver of a form; weights are to be loaded next."""
+        for key, mine in (("scale", str(self.scale)), ("time", self.time)):
+            if getattr(form, key) != mine:
+                raise ModelFileError(f"{self.label} has {key} {mine}, the state dict {getattr(form, key)!r:.40}")
+        if form.functions.keys() != self.lifted.keys():
+            other = sorted(form.functions.keys() ^ self.lifted.keys())
+            raise ModelFileError(f"{self.label} and the state dict differ in tensors of the unit: {', '.join(other)}")
+        mine = {name: function.describe() for name, function in self.functions.items()}
+        told = form.functions.items()
+        functions = {n: self.functions[n] if mine[n] == given else read_function(given) for n, given in told}
+        solver = make_solver(**form.solver)
+        self.resize(functions)
+        if solver != self.solver:
+            self._set(solver)
+
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, state_dict: Mapping[str, Any], prefix: str, *rest: Any
+        self, state_dict: Mapping[str, Any], prefix: str, metadata: dict, strict: bool, missing: list[str], *rest: Any
     ) -> None:
-        """Resize first, so that weights of any size can be loaded."""
+        """Take on the form first, so that weights of any form can be loaded; without one, sizes follow the tensors."""
+        form = form_under(state_dict, prefix)
+        if form is not None:
+            self.adopt(form)
+        else:
+            self._resize_to(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *rest)  # pyright: ignore
+        if form is None and prefix + KEY in missing:
+            missing.remove(prefix + KEY)
+
+    def _resize_to(self, state_dict: Mapping[str, Any], prefix: str) -> None:
         incoming = {name: state_dict.get(f"{prefix}unit.{name}") for name in self.lifted}
         fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
+        if fitting:
+            warn(
+                "the state dict does not tell the form of a block (basis, scheme, steps), which stays as it is now; "
+                "state dicts that a model with blocks made itself tell it",
+                AnydepthWarning,
+                stacklevel=2,
+            )
         with suppress(ConfigError):  # where the function has no such size, PyTorch reports the mismatch
             self.resize({name: self.lifted[name].function.resized(len(value)) for name, value in fitting.items()})
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # pyright: ignore[reportArgumentType]
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ContinuousBlock":
         """Move or convert as any module; a memory format for images passes lifted tensors by.

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map
 
 from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
+from anydepth.nn.branch import can_tell, warn_of_skip
 from anydepth.nn.executor import Executor, Image
 from anydepth.nn.functions import Reading
 from anydepth.nn.passes import Pass, Samples
@@ -160,7 +161,11 @@ class UnitStages:
                 self.samples[stage] = Sample(self.instants[stage], before, after)
         who = f"unit {field.given.unit_name}"
         way_out = "x; put layers that change it between blocks, as in a Stitch"
-        return checked_slope(out, y, field.given.is_tuple, who, way_out)
+        slope = checked_slope(out, y, field.given.is_tuple, who, way_out)
+        if "skip" not in field.checked and can_tell(slope):
+            field.checked.add("skip")
+            warn_of_skip(field.given.unit, y, slope)
+        return slope
 
     def tensors(self) -> list[Tensor]:
         """All weights that the stages read, and the tensors among the block's extra arguments."""

@@ -11,6 +11,7 @@ from anydepth.errors import ConfigError
 from anydepth.fast.layouts import Columns
 from anydepth.fast.linear import chain_of, solve_together
 from anydepth.nn.block import ContinuousBlock
+from anydepth.nn.form import forms_of
 from anydepth.nn.models.flow import Flow
 
 
@@ -64,6 +65,6 @@ class Together(nn.Module):
                 name: tensor.detach().select(self._axis(name), i).clone()
                 for name, tensor in zip(self._names, self.stacked, strict=True)
             }
-            alone.load_state_dict(values)
+            alone.load_state_dict({**values, **forms_of(alone)})
             found.append(alone)
         return found

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from anydepth.errors import ModelFileError
+from anydepth.nn.form import weights_of
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.checkpoint import FOLDER, Snapshot, take
 from anydepth.train.optim import make_optimizer
@@ -19,7 +20,7 @@ _MODEL, _AVERAGE, _OPTIMIZER = "model/", "average/", "optimizer/"
 
 def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
     """The training as it is; `metrics_bytes` tells how much of the metrics belongs to it."""
-    tensors = {_MODEL + name: tensor for name, tensor in trainer.model.state_dict().items()}
+    tensors = {_MODEL + name: tensor for name, tensor in weights_of(trainer.model).items()}
     values: dict[str, Any] = {
         "run": trainer.run.record_hash(),
         "progress": trainer.progress.describe(),
@@ -27,7 +28,7 @@ def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
         "blocks": describe_blocks(trainer.model),
     }
     if trainer.average is not None:
-        tensors |= {_AVERAGE + name: tensor for name, tensor in trainer.average.state_dict().items()}
+        tensors |= {_AVERAGE + name: tensor for name, tensor in weights_of(trainer.average).items()}
         values["average_blocks"] = describe_blocks(trainer.average)
     tensors |= {_OPTIMIZER + name: tensor for name, tensor in _moments(trainer.model, trainer.optimizer).items()}
     return Snapshot(values, tensors)
