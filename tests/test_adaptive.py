@@ -18,7 +18,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
-from anydepth.nn.adaptive import Cause, SolverError
+from anydepth.solve.adaptive import Cause, SolverError
 from crashing import LONG
 from small_units import Dense, Smooth
 

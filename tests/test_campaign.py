@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from anydepth.block.form import forms_of
 from anydepth.errors import NumericalError
-from anydepth.nn.models.image import ImageNetwork
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce.campaign import run as campaign_run
 from anydepth.reproduce.campaign.nets import Net, nets
 from anydepth.reproduce.campaign.state import share_done, state_of
 from anydepth.surgery.store import load, save
 from anydepth.train.config import ModelSettings, read_config
+from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.resnet import ResNet
 
 SMALL = {"channels": [4, 6], "image": [1, 8, 8], "pool": 2, "classes": 3}
 
@@ -41,7 +42,7 @@ def _as_blocks(resnet: ResNet, layers: int) -> ImageNetwork:
                 values[key] = states[0][name]
             else:
                 values[key] = stacked.log() if name.endswith("running_var") else stacked
-    twin.load_state_dict(values)
+    twin.load_state_dict(values | forms_of(twin))
     return twin
 
 

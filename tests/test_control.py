@@ -17,7 +17,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
-from anydepth.nn.solver import make_solver
+from anydepth.solve.solver import make_solver
 from anydepth.train.checkpoint import manifests, read_checkpoint
 from anydepth.train.control.algorithm import Algorithm
 from anydepth.train.control.choose import CONTROLLERS, make_controller

@@ -10,10 +10,10 @@ from safetensors.torch import load, save
 from torch import nn
 
 import anydepth as ad
+from anydepth.block.form import KEY, SavedForm
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError
-from anydepth.nn.form import KEY, SavedForm
 from small_units import Dense
 
 FORMS = list(product(BASES.names(), SCHEMES))

@@ -5,7 +5,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce.experiments.compression import sizes_of
 from anydepth.reproduce.experiments.full_scale import CASES, parameters_of
 from anydepth.reproduce.experiments.noise import Noisy
@@ -15,6 +14,7 @@ from anydepth.reproduce.nets import RECIPE, SETTINGS, final_steps, net_config
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
+from anydepth.zoo.models.image import ImageNetwork
 
 POINTS = st.lists(st.floats(-100, 100), min_size=2, max_size=6)
 

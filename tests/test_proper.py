@@ -11,7 +11,6 @@ from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError
 from anydepth.fast.linear import chain_of
 from anydepth.fast.linear_program import toeplitz
-from anydepth.nn.together import Together
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
 from anydepth.reproduce.experiment import Claim
@@ -28,6 +27,7 @@ from anydepth.train.loop import train
 from anydepth.train.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.runs import dataset_of
+from anydepth.zoo.together import Together
 
 FIELDS = {"mlp": {"hidden": 6}, "vector_conv_field": {"hidden": 5}, "tanh_net": {"hidden": 4}}
 

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import unfilled
 from anydepth.data.facts import Facts
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.roles import unfilled
-from anydepth.nn.units import PreactConv
 from anydepth.recipes import RECIPES
 from anydepth.surgery.summary import summary
 from anydepth.train.growth import grow
 from anydepth.train.prepare import make_model
+from anydepth.zoo.units import PreactConv
 
 SHAPES = {
     "digits": ((1, 8, 8), 10),

@@ -11,11 +11,11 @@ from torch.fx.proxy import TraceError
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.parametrize import is_parametrized
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import replace
 from anydepth.errors import ConfigError, UnitError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.plan import Plan, Step, Terms
-from anydepth.nn.roles import replace
-from anydepth.nn.structure import State
+from anydepth.solve.plan import Plan, Step, Terms
+from anydepth.solve.tensors import State
 from anydepth.surgery.blocks import blocks_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

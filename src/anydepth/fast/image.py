@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.general import stats_of
+from anydepth.block.listed import is_unwatched, listed
+from anydepth.block.passes import Outcome, Pass, Ready, Samples
+from anydepth.block.paths import PATHS
+from anydepth.block.roles import Kind
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
-from anydepth.nn.functions import WeightFunction
-from anydepth.nn.listed import is_unwatched, listed
-from anydepth.nn.passes import Outcome, Pass, Ready, Samples
-from anydepth.nn.paths import PATHS
-from anydepth.nn.plan import Plan, rounded
-from anydepth.nn.roles import Kind
-from anydepth.nn.solve import stats_of
-from anydepth.nn.structure import State
+from anydepth.solve.plan import Plan, rounded
+from anydepth.solve.tensors import State
+from anydepth.weights.protocol import WeightFunction
 
 
 @PATHS.register("image")

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anydepth.nn.plan import Link
-from anydepth.nn.structure import gradients_of, is_batched
+from anydepth.solve.plan import Link
+from anydepth.solve.tensors import gradients_of, is_batched
 
 _aten = torch.ops.aten
 Gradients = tuple[Tensor | None, ...]

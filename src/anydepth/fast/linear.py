@@ -11,16 +11,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from anydepth.block.general import stats_of
+from anydepth.block.listed import is_unwatched, listed
+from anydepth.block.passes import Outcome, Pass, Ready
+from anydepth.block.paths import PATHS
+from anydepth.block.roles import Kind
 from anydepth.fast.layouts import ROWS, Columns, Layout
 from anydepth.fast.linear_program import Chain, ChainSolve, Layer, Program
-from anydepth.nn.functions import WeightFunction
-from anydepth.nn.listed import is_unwatched, listed
-from anydepth.nn.passes import Outcome, Pass, Ready
-from anydepth.nn.paths import PATHS
-from anydepth.nn.plan import Plan
-from anydepth.nn.roles import Kind
-from anydepth.nn.solve import stats_of
-from anydepth.nn.structure import State
+from anydepth.solve.plan import Plan
+from anydepth.solve.tensors import State
+from anydepth.weights.protocol import WeightFunction
 
 _PLAIN = {nn.ReLU: "relu", nn.Tanh: "tanh", nn.Sigmoid: "sigmoid"}
 _FEW = 4

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from anydepth.fast.layouts import Layout
 from anydepth.fast.threads import threads_for
-from anydepth.nn.plan import Plan, Terms
-from anydepth.nn.structure import gradients_of, is_batched
+from anydepth.solve.plan import Plan, Terms
+from anydepth.solve.tensors import gradients_of, is_batched
 
 
 @dataclass(frozen=True)

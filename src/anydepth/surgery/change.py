@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.functions import Move
-from anydepth.nn.roles import Kind
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import Kind
 from anydepth.surgery.blocks import blocks_of
+from anydepth.weights.protocol import Move
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Loading state dicts that carry forms: into a model with an optimiser, and forms alone, before a distributed restore."""
+"""Loading state dicts that carry forms: with an optimiser, and forms alone, before a distributed restore."""
 
 from collections.abc import Iterable, Mapping
 from os import PathLike
@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from anydepth.block.form import KEY, SavedForm, is_form
 from anydepth.errors import ModelFileError
-from anydepth.nn.form import KEY, SavedForm, is_form
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.optimizer import as_optimizers
 
@@ -56,9 +56,10 @@ def adopt_form(model: nn.Module, path: str | PathLike[str]) -> nn.Module:
 
 
 def _forms_at(path: str | PathLike[str]) -> dict[str, torch.Tensor]:
-    from torch.distributed import checkpoint as dcp  # takes a second to import
+    from torch.distributed.checkpoint.filesystem import FileSystemReader  # these take a second to import
+    from torch.distributed.checkpoint.state_dict_loader import load
 
-    kept = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
+    kept = FileSystemReader(path).read_metadata().state_dict_metadata
     forms = {key: torch.empty(entry.size, dtype=torch.uint8) for key, entry in kept.items() if is_form(key)}  # pyright: ignore
-    dcp.load(forms, checkpoint_id=path, no_dist=True)
+    load(forms, checkpoint_id=path, no_dist=True)
     return forms

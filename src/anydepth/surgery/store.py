@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from anydepth import artifact
 from anydepth.artifact.tensors import MOST_TENSORS
 from anydepth.artifact.writing import staged
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.form import check_modest, forms_of, is_form, weights_of
+from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.choose import read_function
-from anydepth.nn.evolved import Evolved, own_shapes
-from anydepth.nn.form import check_modest, forms_of, is_form, weights_of
-from anydepth.nn.parts import build, recipe_of
-from anydepth.nn.roles import unfilled
-from anydepth.nn.solver import make_solver
+from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
+from anydepth.weights.choose import read_function
+from anydepth.weights.evolved import Evolved, own_shapes
+from anydepth.zoo.parts import build, recipe_of
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"

@@ -5,7 +5,7 @@ from copy import deepcopy
 import torch
 from torch import nn
 
-from anydepth.nn.form import weights_of
+from anydepth.block.form import weights_of
 
 
 def averaged_copy(model: nn.Module) -> nn.Module:

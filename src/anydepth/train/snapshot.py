@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from anydepth.block.form import weights_of
 from anydepth.errors import ModelFileError
-from anydepth.nn.form import weights_of
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.checkpoint import FOLDER, Snapshot, take
 from anydepth.train.optim import make_optimizer

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.recipes import RECIPES
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
@@ -18,6 +17,7 @@ from anydepth.surgery.summary import summary
 from anydepth.train.config import RunConfig
 from anydepth.train.evaluate import evaluate
 from anydepth.train.override import override
+from anydepth.zoo.models.image import ImageNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

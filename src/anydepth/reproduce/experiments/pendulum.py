@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.sources.pendulum import exact
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.odeint import odeint
-from anydepth.nn.units import TanhNet
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.study import Study
+from anydepth.solve.odeint import odeint
+from anydepth.zoo.units import TanhNet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

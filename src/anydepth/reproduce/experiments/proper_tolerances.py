@@ -7,13 +7,13 @@ import numpy as np
 from torch import nn
 
 from anydepth.errors import NumericalError
-from anydepth.nn.adaptive import SolverError
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.ensemble import data_of
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.flows import CPU, PAPER, SMOKE, SPHERES, THRESHOLD, Task, block_of, predictions
 from anydepth.reproduce.judging import spread
 from anydepth.reproduce.study import Study
+from anydepth.solve.adaptive import SolverError
 from anydepth.train.runs import Run
 
 if TYPE_CHECKING:

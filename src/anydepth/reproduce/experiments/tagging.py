@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.frequent_tags import frequent_tag_accuracy
 from anydepth.data.sentences import Sentences
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.recipes import RECIPES
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict

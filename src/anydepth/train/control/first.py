@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.field import UnitField
 from anydepth.depth.times import Instant, Side
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.field import UnitField
-from anydepth.nn.structure import State, parts_of, wide
+from anydepth.solve.tensors import State, parts_of, wide
 from anydepth.train.control.probe import Probe, Total
 from anydepth.train.evaluate import evaluating
 
