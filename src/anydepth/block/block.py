@@ -15,7 +15,7 @@ from anydepth.block.finite import FiniteFlag, refuse_not_finite
 from anydepth.block.form import KEY, SavedForm, form_under
 from anydepth.block.general import along
 from anydepth.block.last import LastPass
-from anydepth.block.passes import Outcome, Pass
+from anydepth.block.passes import Held, Outcome, Pass
 from anydepth.block.paths import route, run
 from anydepth.block.retired import watch_retired
 from anydepth.block.roles import Kind, Lifted, lift, make_units, replace, roles_of, tensors_of
@@ -159,14 +159,15 @@ class ContinuousBlock(nn.Module):
     def stored(self, name: str) -> Tensor:
         """What is stored for a tensor of the unit, by its name there."""
         *path, key = name.split(".")
-        module: nn.Module | None = self.unit
+        module: Any = self.unit
         for part in path:
             module = None if module is None else module._modules.get(part)
-        tables = () if module is None else (module._parameters, module._buffers)
-        found = next((table[key] for table in tables if table.get(key) is not None), None)
-        if found is None:
-            raise self._altered(f"{name!r} is gone")
-        return found
+        if module is not None:
+            found = module._parameters.get(key)
+            found = module._buffers.get(key) if found is None else found
+            if found is not None:
+                return found
+        raise self._altered(f"{name!r} is gone")
 
     def _altered(self, what: str) -> UnitError:
         return UnitError(
@@ -238,7 +239,8 @@ class ContinuousBlock(nn.Module):
 
     def describe_pass(self, x: Tensor | State, args: tuple = (), kwargs: Mapping[str, Any] | None = None) -> Pass:
         """All that a pass depends on, as it is now."""
-        self._check_tensors()
+        held = {name: self.held(name) for name in self.lifted}
+        self._check_shapes(held)
         device = (x[0] if isinstance(x, tuple) else x).device
         shared = (*self.roles.counters, *self.roles.constants)
         return Pass(
@@ -246,7 +248,7 @@ class ContinuousBlock(nn.Module):
             aliases=self.aliases,
             roles=self.roles,
             lifted=dict(self.lifted),
-            held={name: self.held(name) for name in self.lifted},
+            held=held,
             shared={name: self.stored(name) for name in shared},
             solver=self.solver,
             plan=self.plan,
@@ -267,12 +269,12 @@ class ContinuousBlock(nn.Module):
         """In words, which path a pass on x would take, and why not a faster one; nothing is run."""
         return str(route(self.describe_pass(x, args, kwargs), wide(parts_of(x))))
 
-    def _check_tensors(self) -> None:
+    def _check_shapes(self, held: Held) -> None:
         """Refuse a unit whose tensors are not those that the block lifted."""
         for name, part in self.lifted.items():
-            shape = tuple(self.stored(name).shape)
-            if shape != part.stored_shape:
-                raise self._altered(f"{name!r} has shape {shape}, expected {part.stored_shape}")
+            shape = held[name][0].shape
+            if len(shape) == 0 or shape[1:] != part.shape or shape[0] != part.function.size:
+                raise self._altered(f"{name!r} has shape {tuple(shape)}, expected {(part.function.size, *part.shape)}")
 
     def _commit(self, given: Pass, outcome: Outcome) -> None:
         """Keep what a pass left. Nobody else writes to the block."""

@@ -48,10 +48,6 @@ class Lifted:
     shape: tuple[int, ...]
     """As the unit has it, without the leading axis of what is stored."""
 
-    @property
-    def stored_shape(self) -> tuple[int, ...]:
-        return (self.function.size, *self.shape)
-
 
 @dataclass(frozen=True)
 class Roles:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from anydepth.errors import UnitError
-from anydepth.executor.follow import ATOMS, followed, leads_to
+from anydepth.executor.follow import followed, is_plain, leads_to
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 Aliases = Mapping[str, Sequence[str]]
@@ -64,7 +64,7 @@ class Image:
         images: dict[int, nn.Module] = {id(module): object.__new__(type(module)) for module in self.modules}
         for i, module in enumerate(self.modules):
             own, (parameters, buffers) = vars(images[id(module)]), self.tensors[i]
-            own.update({k: v if type(v) in ATOMS else followed(v, images) for k, v in self.attributes[i].items()})
+            own.update({k: v if is_plain(v) else followed(v, images) for k, v in self.attributes[i].items()})
             own["_parameters"], own["_buffers"] = dict.fromkeys(parameters), dict.fromkeys(buffers)
             own["_modules"] = {k: c if c is None else images[id(c)] for k, c in self.children[i].items()}
         return images

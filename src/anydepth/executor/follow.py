@@ -5,7 +5,7 @@ modules of the same tree. In an image of the tree they must lead to the image's 
 back are shared: what a unit appends to a list in its forward pass is in the list that the user holds.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping, Set
 from copy import copy
 from functools import partial
@@ -20,6 +20,7 @@ from torch import Tensor, fx
 ATOMS = frozenset({int, float, bool, str, bytes, complex, NoneType, torch.dtype, torch.device, torch.Size})
 """Types of values that lead nowhere."""
 
+_CONTAINERS = frozenset({dict, OrderedDict, list, tuple, set})
 _STOPS = (Tensor, ModuleType, type, np.ndarray, BuiltinFunctionType, CodeType, torch.Generator, fx.Graph)
 MOST = 10_000
 """A container with more entries is data, not structure, and is not searched."""
@@ -30,10 +31,20 @@ Homes = Mapping[int, Any]
 
 def followed(value: Any, homes: Homes) -> Any:
     """The value, leading to other objects instead of those in `homes`; the value itself if it leads to none."""
-    if type(value) in ATOMS or (type(value) in (tuple, list) and all(type(part) in ATOMS for part in value)):
+    if is_plain(value):
         return value
     leading = _leading(value, homes)
     return _Rebuilt(homes, leading)(value) if leading else value
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value leads nowhere at first sight, as most attributes of most modules do."""
+    kind = type(value)
+    if kind in ATOMS:
+        return True
+    if kind in _CONTAINERS:
+        return not value or (kind is not dict and kind is not OrderedDict and all(type(v) in ATOMS for v in value))
+    return False
 
 
 def leads_to(value: Any, homes: Homes, stops: set[int]) -> bool:
