@@ -127,9 +127,7 @@ class StepProgram:
             values: list[Tensor] | None = None if self.spare is not None else []
             x = self._slope(stage, states[-1], rows, values, changes_state)
             x = x * link.factor if self.has_factors else x
-            for j, factor in link.states:
-                x.add_(states[j], alpha=factor)
-            states.append(x)
+            states.append(_joined(x, link, states))
             if kept is not None and values is not None:
                 kept.append(values)
         return states[-1]
@@ -212,6 +210,22 @@ class StepProgram:
                     before = found[i]
                     found[i] = other if before is None else before.add_(other)
         return grad
+
+
+def _joined(x: Tensor, link: Link, states: Sequence[Tensor]) -> Tensor:
+    """A slope turned into the next state, in place.
+
+    Factors such as 1/3 are put on differences of states: on states themselves, of which little is left when they are
+    added up, their rounding would be an error of the state's own size in every step.
+    """
+    if not link.is_rounded:
+        for j, factor in link.states:
+            x.add_(states[j], alpha=factor)
+        return x
+    (first, _), *others = link.states
+    for j, factor in others:
+        x.add_(states[j] - states[first], alpha=factor)
+    return x.add_(states[first])
 
 
 def format_of(image: Tensor) -> torch.memory_format:

@@ -24,6 +24,8 @@ class Link:
 
     factor: float
     states: Terms
+    is_rounded: bool = False
+    """Whether the factors on states are not exact in the precision at work, and were made to add up to one."""
 
 
 def rounded(links: Sequence[Link], dtype: torch.dtype) -> tuple[Link, ...]:
@@ -38,7 +40,8 @@ def rounded(links: Sequence[Link], dtype: torch.dtype) -> tuple[Link, ...]:
 def _adding_up(link: Link, dtype: torch.dtype) -> Link:
     (first, _), *others = link.states
     factors = [(j, float(torch.tensor(factor, dtype=dtype))) for j, factor in others]
-    return Link(link.factor, ((first, float(1 - sum(Fraction(factor) for _, factor in factors))), *factors))
+    states = ((first, float(1 - sum(Fraction(factor) for _, factor in factors))), *factors)
+    return link if states == link.states else Link(link.factor, states, is_rounded=True)
 
 
 @dataclass(frozen=True)
