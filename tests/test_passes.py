@@ -20,9 +20,9 @@ def penalised(mode, **options):
     torch.manual_seed(0)
     block = ad.ContinuousBlock(Smooth, "linear", 3, steps=4, gradient=mode, **options).double()
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    (first,) = torch.autograd.grad(block(x).square().sum(), x, create_graph=True)
-    first.square().sum().backward()
-    return [x.grad, *(p.grad for p in block.parameters())]
+    inputs = [x, *block.parameters()]
+    first = torch.autograd.grad(block(x).square().sum(), inputs, create_graph=True)
+    return [*first, *torch.autograd.grad(sum(part.square().sum() for part in first), inputs)]
 
 
 @pytest.mark.parametrize("segment", [1, 2])
