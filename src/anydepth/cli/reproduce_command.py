@@ -33,6 +33,7 @@ def reproduce(
     evidence: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also keep the result in this folder of evidence.")
     ] = None,
+    nets: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the campaign's nets.")] = Path("evidence/nets"),
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -57,7 +58,7 @@ def reproduce(
     folder = out / (name if scale == "cpu" else f"{name}-{scale}")
     command = shlex.join(["anydepth", "reproduce", name, "--scale", scale, "--seeds", str(len(numbers))])
     with progress() as report:
-        study = Study(name, scale, experiment.settings[scale], numbers, folder, data, report)
+        study = Study(name, scale, experiment.settings[scale], numbers, folder, data, nets, report)
         result = publish(experiment, study, experiment.run(study), command)
     if evidence is not None:
         keep(result, evidence)

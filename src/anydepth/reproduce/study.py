@@ -29,6 +29,8 @@ class Study:
     folder: Path
     """Of this study; trained nets are kept beside it."""
     data: Path | None = None
+    nets: Path = Path("evidence/nets")
+    """Of the campaign."""
     report: Report = field(default=lambda what, share: None)
     seconds: float = 0.0
     """Spent on the pieces, now or earlier."""
