@@ -34,7 +34,7 @@ def publish(experiment: Experiment, study: Study, findings: Findings, command: s
         "columns": list(findings.columns),
         "rows": [list(row) for row in findings.rows],
         "verdicts": [_judged(verdict, study.scale).describe() for verdict in findings.verdicts],
-        "notes": findings.notes,
+        "notes": list(findings.notes),
     }
     artifact.write_json(study.folder / RESULT, result)
     artifact.write_bytes(study.folder / TABLE, markdown(result).encode())
@@ -44,10 +44,12 @@ def publish(experiment: Experiment, study: Study, findings: Findings, command: s
 
 def _judged(verdict: Verdict, scale: str) -> Verdict:
     """A try-out decides nothing."""
-    return replace(verdict, holds=None) if scale == "smoke" else verdict
+    return replace(verdict, judgement=replace(verdict.judgement, holds=None)) if scale == "smoke" else verdict
 
 
 def _draw(findings: Findings, folder: Path) -> None:
+    if findings.draw is None:
+        return
     import matplotlib
 
     matplotlib.use("Agg")
@@ -84,7 +86,8 @@ def markdown(result: dict[str, Any]) -> str:
         *(_row(*map(_cell, row)) for row in result["rows"]),
         "",
     ]
-    return "\n".join([*lines, *([result["notes"], ""] if result["notes"] else [])])
+    notes = [result["notes"]] if isinstance(result["notes"], str) else result["notes"]
+    return "\n".join([*lines, *(f"- {note}" for note in notes if note), ""])
 
 
 def _row(*cells: str) -> str:
