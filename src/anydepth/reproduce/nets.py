@@ -144,31 +144,40 @@ class Exam:
     """Looks at forms of a trained net: on test images, as they are and with batch statistics estimated anew."""
 
     def __init__(self, study: Study, run: Run):
-        test = run.dataset(study.data).part("test")
-        few = test.take(np.arange(min(len(test), study.settings["images"])))
-        self.batches = list(batches_of(few, run.facts, 500))
+        data = run.dataset(study.data)
+        test, validation = (data.part(part).some(study.settings["images"]) for part in ("test", "validation"))
+        self.batches = list(batches_of(test, run.facts, 500))
+        self.validation = list(batches_of(validation, run.facts, 500))
         self._again: list[Batch] = training_batches(run, study.data)[: study.settings["recalibration"]]
 
-    def __call__(self, model: nn.Module, recalibrated: bool = True) -> dict[str, Any]:
+    def __call__(self, model: nn.Module, choosing: bool = False) -> dict[str, Any]:
         """Accuracy (%), answers, evaluations of units per example, parameters, milliseconds per image; and accuracy
-        and answers with batch statistics estimated anew on augmented training images."""
+        and answers with batch statistics estimated anew on augmented training images.
+
+        With `choosing`, also the accuracy of the recalibrated net on validation images, to choose a form by.
+        """
         seen = self._seen(model) | {"parameters": summary(model).parameters, "milliseconds": self._time(model)}
-        if recalibrated:
-            seen["recalibrated"] = self._seen_again(model)
+        again = self._recalibrated(model)
+        seen["recalibrated"] = self._seen(again)
+        if choosing:
+            seen["validation"] = 100 * float(np.mean(self._answers(again, self.validation)))
         return seen
 
-    def _seen_again(self, model: nn.Module) -> dict[str, Any]:
+    def _recalibrated(self, model: nn.Module) -> nn.Module:
+        """With batch statistics estimated anew; as it is where they are not finite."""
         try:
-            return self._seen(recalibrate(deepcopy(model), self._again))
+            return recalibrate(deepcopy(model), self._again)
         except NumericalError:
-            return {"accuracy": 0.0, "answers": packed([False] * sum(len(batch.targets) for batch in self.batches))}
+            return model
 
     def _seen(self, model: nn.Module) -> dict[str, Any]:
-        right: list[bool] = []
-        with evaluating(model):
-            for inputs, targets in (fitting(model, batch) for batch in self.batches):
-                right += self._right(model, inputs, targets)
+        right = self._answers(model, self.batches)
         return {"accuracy": 100 * float(np.mean(right)), "answers": packed(right), "evaluations": evaluations_of(model)}
+
+    def _answers(self, model: nn.Module, batches: list[Batch]) -> list[bool]:
+        with evaluating(model):
+            pairs = (fitting(model, batch) for batch in batches)
+            return [answer for inputs, targets in pairs for answer in self._right(model, inputs, targets)]
 
     def _right(self, model: nn.Module, inputs: tuple[torch.Tensor, ...], targets: torch.Tensor) -> list[bool]:
         """Outputs that are not finite are wrong."""

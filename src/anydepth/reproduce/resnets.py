@@ -1,6 +1,7 @@
 """A plain ResNet as continuous blocks, and made shorter in the ways a user has without retraining."""
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,8 +35,8 @@ def as_blocks(resnet: ResNet) -> ImageNetwork:
 
 def skipped(resnet: ResNet, layers: int) -> ResNet:
     """The net without some of its units: those that stay are spread evenly, the first and the last among them."""
-    short = ResNet(**resnet.config | {"layers": layers})
-    before = resnet.config["layers"]
+    config: dict[str, Any] = resnet.config
+    short, before = ResNet(**config | {"layers": layers}), config["layers"]
     places = torch.linspace(0, before - 1, layers).round().int().tolist() if layers > 1 else [0]
     whole = resnet.state_dict()
     values = {name: tensor for name, tensor in whole.items() if not name.startswith("stages.")}
