@@ -28,7 +28,7 @@ from anydepth.reproduce.rules import not_run
 from anydepth.reproduce.study import Study
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.summary import summary
-from anydepth.train.config import RunConfig
+from anydepth.train.config import ModelSettings, RunConfig
 from anydepth.train.evaluate import batches_of, evaluating, fitting, nfe_of
 from anydepth.train.override import override
 from anydepth.train.runs import Run, open_run
@@ -39,6 +39,9 @@ CAMPAIGN = {
     "tied": "constants-euler-tied",
     "resnet": "resnet-8",
     "resnet-1": "resnet-1",
+    "resnet-2": "resnet-2",
+    "resnet-4": "resnet-4",
+    "stochastic": "resnet-8-stochastic",
     "hats-rk4": "hats-rk4",
     "hats-midpoint": "hats-midpoint",
 }
@@ -47,15 +50,12 @@ RECIPE = {
     "rk4": "continuousnet-cifar10",
     "euler": "continuousnet-cifar10-euler",
     "tied": "continuousnet-cifar10-euler",
-    "resnet": "resnet-cifar10",
-    "resnet-1": "resnet-cifar10",
     "hats-rk4": "stateful-cifar10-deep",
     "hats-midpoint": "stateful-cifar10-deep",
 }
 """Their recipes at paper scale."""
 CHANGED = {
     "tied": ("model.options.init=shared",),
-    "resnet-1": ("model.options.size=1", "model.options.steps=1", "model.options.scale=1"),
     "hats-midpoint": ("model.options.scheme=midpoint",),
 }
 """What is changed in the recipe."""
@@ -65,6 +65,9 @@ TITLE = {
     "tied": "ContinuousNet (Euler, tied start)",
     "resnet": "ResNet",
     "resnet-1": "ResNet with 1 unit a stage",
+    "resnet-2": "ResNet with 2 units a stage",
+    "resnet-4": "ResNet with 4 units a stage",
+    "stochastic": "ResNet with stochastic depth",
     "hats-rk4": "hats (RK4)",
     "hats-midpoint": "hats (midpoint)",
 }
@@ -74,6 +77,9 @@ COLOUR = {
     "tied": "#8a6d3b",
     "resnet": "#5b5b5b",
     "resnet-1": "#9b9b9b",
+    "resnet-2": "#9b9b9b",
+    "resnet-4": "#9b9b9b",
+    "stochastic": "#a0459b",
     "hats-rk4": "#0b6e99",
     "hats-midpoint": "#2a8a57",
 }
@@ -98,9 +104,6 @@ SMOKE_SCALE = 4.0
 
 def _small_options(name: str, steps: int) -> dict[str, Any]:
     """Options of a tiny net that has so many steps after training."""
-    if name.startswith("resnet"):
-        layers = 1 if name == "resnet-1" else steps
-        return {"basis": "constant", "size": layers, "steps": layers, "scheme": "euler", "scale": float(layers)}
     if name.startswith("hats"):
         return {"basis": "linear", "size": 2, "steps": 1, "scheme": name.removeprefix("hats-")}
     size = 1 if name == "rk4" else steps
@@ -112,11 +115,22 @@ def _small_options(name: str, steps: int) -> dict[str, Any]:
 
 def net_config(name: str, seed: int, scale: str) -> RunConfig:
     """A net at smoke or paper scale."""
+    steps = 32 if scale == "paper" else 2 ** len(SMOKE["at"])
     if scale == "paper":
-        return override(RECIPES[RECIPE[name]](), [f"seed={seed}", *CHANGED.get(name, ())])
+        changes = CHANGED.get(name, ())
+        config = override(RECIPES[RECIPE.get(name, "resnet-cifar10")](), [f"seed={seed}", *changes])
+        return config if name in RECIPE else _as_resnet(config, name, steps, [16, 32, 64], 8)
     grows = SMOKE["at"] if name in ("rk4", "hats-rk4", "hats-midpoint") else ()
-    small = image_config(seed, SMOKE, grows, **_small_options(name, 2 ** len(SMOKE["at"])))
-    return override(small, [f"evaluation.every={SMOKE['epochs']}", "evaluation.test=false", "evaluation.batch=100"])
+    small = image_config(seed, SMOKE, grows, **_small_options(name, steps) if name in RECIPE else {})
+    small = override(small, [f"evaluation.every={SMOKE['epochs']}", "evaluation.test=false", "evaluation.batch=100"])
+    return small if name in RECIPE else _as_resnet(small, name, steps, SMOKE["channels"], SMOKE["pool"])
+
+
+def _as_resnet(config: RunConfig, name: str, steps: int, channels: list[int], pool: int) -> RunConfig:
+    """The same training of a plain ResNet."""
+    layers = int(name.removeprefix("resnet-")) if name.startswith("resnet-") else steps
+    options = {"channels": channels, "layers": layers, "pool": pool, "survival": 0.5 if name == "stochastic" else 1.0}
+    return config.model_copy(update={"model": ModelSettings(name="resnet", options=options)})
 
 
 def found_net(study: Study, name: str, seed: int) -> Run | None:
@@ -222,16 +236,23 @@ def unpacked(text: str) -> list[bool]:
 Look = Callable[[nn.Module, Exam], dict[str, Any]]
 
 
-def examined(study: Study, names: Sequence[str], look: Look) -> dict[str, dict[int, Any]]:
-    """What `look` finds in every net that is there, by name and then by seed; every look is a piece."""
+def examined(study: Study, names: Sequence[str], look: Look, plain: bool = False) -> dict[str, dict[int, Any]]:
+    """What `look` finds in every net that is there, by name and then by seed; every look is a piece.
+
+    A plain ResNet is looked at as continuous blocks, which is the same function, unless `plain` is asked for.
+    """
     study.plan(len(names) * len(study.seeds))
     found: dict[str, dict[int, Any]] = {name: {} for name in names}
     for seed in study.seeds:
         for name in names:
             run = found_net(study, name, seed)
             if run is not None:
-                found[name][seed] = study.piece(f"{name}-{seed}", lambda r=run: look(model_of(r), Exam(study, r)))
+                found[name][seed] = study.piece(f"{name}-{seed}", lambda r=run: _looked(study, r, look, plain))
     return found
+
+
+def _looked(study: Study, run: Run, look: Look, plain: bool) -> dict[str, Any]:
+    return look(run.model() if plain else model_of(run), Exam(study, run))
 
 
 def common_seeds(found: dict[str, dict[int, Any]], *names: str) -> list[int]:
