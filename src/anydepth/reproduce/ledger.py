@@ -2,10 +2,10 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from anydepth import artifact
-from anydepth.reproduce.publish import RESULT, TABLE, markdown
+from anydepth.reproduce.publish import RESULT
+from anydepth.reproduce.section import section
 
 _HEAD = """# Evidence
 
@@ -15,20 +15,13 @@ of the seeds; a claim that is not here has not been run yet.
 """
 
 
-def keep(result: dict[str, Any], evidence: Path) -> None:
-    """Put a result's JSON and Markdown into the folder of evidence."""
-    folder = evidence / result["name"]
-    artifact.write_json(folder / RESULT, result)
-    artifact.write_bytes(folder / TABLE, markdown(result).encode())
-
-
 def ledger(evidence: Path) -> str:
     """The page."""
     results = [artifact.read_json(path) for path in sorted(evidence.glob(f"*/{RESULT}"))]
     results.sort(key=lambda result: all(v["verdict"] == "undecided" for v in result["verdicts"]))
     counts = [v["verdict"] for result in results for v in result["verdicts"]]
     words = ", ".join(f"{counts.count(word)} {word}" for word in ("holds", "does not hold", "undecided"))
-    return "\n".join([_HEAD, f"{len(counts)} claims: {words}.", "", *(markdown(result) for result in results)])
+    return "\n".join([_HEAD, f"{len(counts)} claims: {words}.", "", *(section(result) for result in results)])
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.errors import ModelFileError
+from anydepth.reproduce.pieces import KEPT, digest_of, read_pieces, write_pieces
 from anydepth.train.config import RunConfig
 from anydepth.train.evaluate import Report
 from anydepth.train.loop import train
@@ -38,26 +39,48 @@ class Study:
     """Of the present piece: seconds that went into trainings which are gone on with."""
     planned: int = 1
     done: int = 0
+    evidence: Path | None = None
+    """Of this study: pieces that are kept there need not be computed here."""
+    used: dict[str, Any] = field(default_factory=dict)
+    """The pieces that were asked for, by key."""
 
     def plan(self, pieces: int) -> None:
         """How many pieces there will be, for the progress bar."""
         self.planned = max(1, pieces)
 
     def piece(self, key: str, compute: Callable[[], Any]) -> Any:
-        """The JSON value of one part of the work: read if it was done before, else computed and kept."""
+        """The JSON value of one part of the work: read if it was done before, or is in the evidence; else computed."""
         path = self.folder / PIECES / f"{key}.json"
         self.report(key, self.done / self.planned)
-        if path.exists():
-            kept = _kept(path)
-        else:
+        kept = _kept(path) if path.exists() else self._published().get(key)
+        if kept is None:
             began = perf_counter()
             self.before = 0.0
             value = json.loads(json.dumps(compute()))
             kept = {"value": value, "seconds": round(perf_counter() - began + self.before, 2)}
             artifact.write_json(path, kept)
+        self.used[key] = kept
         self.done += 1
         self.seconds += kept["seconds"]
         return kept["value"]
+
+    def has(self, key: str) -> bool:
+        """Whether a piece was computed before."""
+        return (self.folder / PIECES / f"{key}.json").exists() or key in self._published()
+
+    @property
+    def digest(self) -> str:
+        """Of the settings and the scale."""
+        return digest_of(self.settings, self.scale)
+
+    def _published(self) -> dict[str, Any]:
+        """Pieces in the evidence that were made with these settings at this scale."""
+        return {} if self.evidence is None else read_pieces(self.evidence / KEPT, self.digest)
+
+    def publish_pieces(self) -> None:
+        """Keep in the evidence all pieces that were asked for, beside those of other seeds."""
+        if self.evidence is not None:
+            write_pieces(self.evidence / KEPT, self.digest, self._published() | self.used)
 
     def trained(self, title: str, config: RunConfig) -> Run:
         """The run of a config: trained now, gone on with, or found finished."""
