@@ -7,13 +7,13 @@ import numpy as np
 RULES = {
     "better in the median": "Wilcoxon's exact signed-rank test of the differences seed by seed, two-sided, 5 %.",
     "better": "Holds where the 95 % interval of the difference over seeds is above 0, not where it is below 0.",
-    "no worse than": "Holds where the one-sided 95 % lower bound of the difference over seeds is above minus the margin, "
-    "not where the upper bound is below it.",
+    "no worse than": "Holds where the one-sided 95 % lower bound of the difference over seeds is above minus the "
+    "margin, not where the upper bound is below it.",
     "within": "Holds where the 95 % interval of the mean over seeds is inside the margin, not where it is disjoint.",
     "proportion at least": "Clopper and Pearson's 95 % interval of the share of nets against the stated share.",
     "instance, better": "About this trained net: McNemar's exact test over the test examples, 5 %.",
-    "instance, no worse than": "About this trained net: Tango's one-sided 95 % bounds of the paired difference over the "
-    "test examples against the margin.",
+    "instance, no worse than": "About this trained net: Tango's one-sided 95 % bounds of the paired difference over "
+    "the test examples against the margin.",
     "fewer failures": "Fisher's exact test of the numbers of nets that fail, two-sided, 5 %.",
     "computed": "No chance is involved: a tolerance that was stated before decides.",
     "undecided": "The study ran, but cannot decide this.",
@@ -30,7 +30,6 @@ def rules_of(kinds: str) -> str:
 def _rule_of(kind: str) -> str:
     """Longer names first: "better in the median" is not "better"."""
     return next((RULES[name] for name in sorted(RULES, key=len, reverse=True) if kind.startswith(name)), "")
-
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
