@@ -12,9 +12,9 @@ Every claim has one kind, chosen with its margin before the study runs:
 - *instance*: about one trained net, over test examples, not over seeds. McNemar's exact test, or Tango's interval.
 - *computed*: no chance is involved (a closed form, a count, an order), so a stated tolerance decides.
 
-Intervals over seeds are Student's t: paired where runs of one seed share their initial weights or the order of their
-data, else Welch's. Where seeds are bimodal (some nets fail), medians are compared by Wilcoxon's exact signed-rank test
-and failures by Fisher's. Claims of one paper are corrected together by Holm's method: `corrected`.
+Intervals over seeds, three at least, are Student's t: paired where runs of one seed share their initial weights or the
+order of their data, else Welch's. Where seeds are bimodal (some nets fail), medians are compared by Wilcoxon's exact
+signed-rank test and failures by Fisher's. Claims of one paper are corrected together by Holm's method: `corrected`.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,10 @@ from scipy.special import bdtr, betaincinv, stdtr, stdtrit
 from anydepth.deploy.sweeps.paired import Answers
 
 LEVEL = 0.05
+FEWEST = 3
+"""Seeds that a claim over seeds needs: two can agree by chance."""
+RESOLUTION = 0.01
+"""Of an accuracy in per cent on 10,000 test examples."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class Judgement:
         return {"kind": self.kind, "verdict": self.word, "figures": self.text, "p": self.p}
 
 
-def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "points", resolution: float = 0.0):
+def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "points", resolution: float = RESOLUTION):
     """Whether a is above b, over seeds.
 
     Args:
@@ -70,7 +74,12 @@ def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "po
 
 
 def no_worse(
-    a: Sequence[float], b: Sequence[float], margin: float, paired: bool, unit: str = "points", resolution: float = 0.0
+    a: Sequence[float],
+    b: Sequence[float],
+    margin: float,
+    paired: bool,
+    unit: str = "points",
+    resolution: float = RESOLUTION,
 ) -> Judgement:
     """Whether a is at most `margin` below b, over seeds."""
     found = _difference(a, b, paired, resolution)
@@ -80,7 +89,9 @@ def no_worse(
     return _one_sided(kind, found.below(-margin), found.above(-margin), _told(found, unit, 1 - 2 * LEVEL))
 
 
-def near(values: Sequence[float], value: float, margin: float, unit: str = "%", resolution: float = 0.0) -> Judgement:
+def near(
+    values: Sequence[float], value: float, margin: float, unit: str = "%", resolution: float = RESOLUTION
+) -> Judgement:
     """Whether the mean over seeds is within `margin` of `value`."""
     found = _mean(values, resolution)
     kind = f"within {margin:g} of {value:g}"
@@ -225,7 +236,7 @@ class _Estimate:
 
 
 def _mean(values: Sequence[float], resolution: float, is_paired: bool | None = None) -> _Estimate | None:
-    if len(values) < 2 or not all(map(isfinite, values)):
+    if len(values) < FEWEST or not all(map(isfinite, values)):
         return None
     spread = max(float(np.std(values, ddof=1)), resolution / sqrt(12))
     return _Estimate(float(np.mean(values)), spread / sqrt(len(values)), len(values) - 1, len(values), is_paired)
