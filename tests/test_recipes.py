@@ -55,8 +55,10 @@ COUNTS = {
     "continuousnet-cifar10-fixed": 3_191_580,
     "continuousnet-cifar100": 13_584_702,
     "stateful-cifar10-shallow": 206_842,
+    "stateful-cifar10-deep-fixed": 1_633_530,
+    "stateful-cifar100": 15_201_572,
 }
-"""What the papers report, exactly."""
+"""What the papers report, exactly or as far as they print it."""
 
 
 @pytest.mark.parametrize("name", RECIPES.names())
@@ -78,3 +80,27 @@ def test_an_unfilled_block_takes_the_memory_of_one_function():
     weight = block.unit.conv1.weight
     assert weight.shape == (64, 16, 16, 3, 3)
     assert weight.untyped_storage().nbytes() == 4 * weight[0].numel()
+
+
+STATEFUL = {
+    "stateful-mnist": ((20, 50, 80), 90, 5e-4, "rk4"),
+    "stateful-cifar10-shallow": ((50, 110, 150), 200, 5e-4, "rk4"),
+    "stateful-cifar10-deep": ((20, 40, 70, 90), 200, 5e-4, "rk4"),
+    "stateful-cifar10-deep-fixed": ((), 200, 5e-4, "euler"),
+    "stateful-cifar10-deep-fixed-rk4": ((), 200, 5e-4, "rk4"),
+    "stateful-cifar100": ((40, 70, 90), 200, 0.0, "rk4"),
+    "stateful-cifar100-fixed": ((), 200, 0.0, "euler"),
+    "stateful-cifar100-fixed-rk4": ((), 200, 0.0, "rk4"),
+}
+"""When they refine, epochs, weight decay and scheme: Stateful ODE-Nets E.1."""
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_image_nets_of_stateful_ode_nets_train_as_the_paper_says(name):
+    config, (at, epochs, decay, scheme) = RECIPES[name](), STATEFUL[name]
+    assert config.refine.at == at
+    assert (config.training.epochs, config.training.batch) == (epochs, 128)
+    assert (config.optimizer.lr, config.optimizer.momentum, config.optimizer.weight_decay) == (0.1, 0.9, decay)
+    options = config.model.options
+    assert options["scheme"] == scheme
+    assert options.get("scale", 1.0) == (options["steps"] if scheme == "euler" else 1.0), "no epsilon but for Euler"

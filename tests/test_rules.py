@@ -92,6 +92,24 @@ def test_instance_no_worse(gained, lost, margin, holds):
     assert rules.instance_no_worse(*_answers(gained, lost, 10_000), margin).holds is holds
 
 
+@pytest.mark.parametrize(
+    ("gained", "lost", "better", "no_worse"),
+    [(90, 30, True, True), (30, 90, False, None), (40, 42, None, True), (0, 400, False, False), (0, 0, None, True)],
+)
+def test_instance_in_groups(gained, lost, better, no_worse):
+    mine, other = np.reshape(_answers(gained, lost, 5000), (2, 1000, 5)).sum(-1)
+    sizes = [5] * 1000
+    assert rules.instance_groups_better(mine, other, sizes).holds is better
+    assert rules.instance_groups_no_worse(mine, other, sizes, 1.5).holds is no_worse
+
+
+def test_groups_too_few_or_of_other_lengths():
+    assert rules.instance_groups_better([3], [1], [5]).holds is None
+    assert rules.instance_groups_no_worse([], [], [], 1).holds is None
+    with pytest.raises(ValueError, match="sizes"):
+        rules.instance_groups_better([1, 2], [1, 2], [3])
+
+
 def test_medians_of_five_seeds_decide_nothing_and_of_eight_may():
     assert rules.better_median([1, 2, 3, 4, 5], [0] * 5).holds is None
     assert rules.better_median(list(range(1, 9)), [0] * 8).holds is True
@@ -139,6 +157,15 @@ def test_the_interval_decides_near(values, margin):
 def test_mcnemar_is_the_binomial_test(gained, lost):
     p = rules.instance_better(*_answers(gained, lost, 100)).p
     assert p == pytest.approx(stats.binomtest(gained, gained + lost).pvalue if gained + lost else 1.0)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=3, max_size=30))
+def test_groups_of_one_size_are_the_t_test(differences):
+    if np.std(differences) < 1e-6:
+        return
+    zeros, sizes = [0] * len(differences), [7] * len(differences)
+    p = rules.instance_groups_better(differences, zeros, sizes).p
+    assert p == pytest.approx(stats.ttest_1samp(differences, 0).pvalue, rel=1e-6)
 
 
 @given(st.integers(0, 12), st.integers(0, 12), st.integers(1, 12), st.integers(1, 12))
@@ -204,6 +231,15 @@ def test_a_net_and_itself_with_noise_are_undecided():
     rng = np.random.default_rng(3)
     flips = rng.random((TRIALS, 2, 400)) < 0.05
     decided = [rules.instance_better(a, b).holds is not None for a, b in flips]
+    assert np.mean(decided) <= MOST
+
+
+def test_answers_that_stand_or_fall_together_are_undecided():
+    """Words of one sentence are right or wrong together: by words, noise would be decided in half of the trials."""
+    rng = np.random.default_rng(6)
+    sizes = rng.integers(1, 30, 300)
+    signs = rng.choice([-1, 0, 1], (TRIALS, 300), p=[0.1, 0.8, 0.1])
+    decided = [rules.instance_groups_better(sign * sizes, 0 * sizes, sizes).holds is not None for sign in signs]
     assert np.mean(decided) <= MOST
 
 

@@ -10,6 +10,8 @@ Every claim has one kind, chosen with its margin before the study runs:
   disjoint. m is the spread that the paper prints, or it is stated before the run.
 - *proportion*: at least a share q of all nets has a property. Clopper-Pearson's 95 % interval against q.
 - *instance*: about one trained net, over test examples, not over seeds. McNemar's exact test, or Tango's interval.
+  Where several answers belong to one example (the words of a sentence, or one image seen by several forms of a net),
+  they are one group, and Student's t looks at differences of groups.
 - *computed*: no chance is involved (a closed form, a count, an order), so a stated tolerance decides.
 
 Intervals over seeds, three at least, are Student's t: paired where runs of one seed share their initial weights or the
@@ -142,6 +144,31 @@ def instance_no_worse(right: Sequence[bool], other: Sequence[bool], margin: floa
     p = _p_of_bound(here, margin) if holds is not False else _p_of_bound(there, -margin)
     text = f"{_told_pairs(gained, lost, count)}; loses {least:.2f} to {most:.2f} points"
     return Judgement(f"instance, no worse than {margin:g}", holds, text, p)
+
+
+def instance_groups_better(right: Sequence[float], other: Sequence[float], sizes: Sequence[float]) -> Judgement:
+    """Whether a net answers more correctly than another, where several answers belong to one example.
+
+    Args:
+        right, other: correct answers to each example.
+        sizes: all answers to each example.
+    """
+    found, kind = _groups(right, other, sizes), "instance in groups, better"
+    if found is None:
+        return Judgement(kind, None, f"{len(sizes)} examples: too few for an interval", 1.0)
+    p = min(1.0, 2 * min(found.below(0), found.above(0)))
+    return Judgement(kind, None if p > LEVEL else found.mean > 0, _told_groups(found, sizes), p)
+
+
+def instance_groups_no_worse(
+    right: Sequence[float], other: Sequence[float], sizes: Sequence[float], margin: float
+) -> Judgement:
+    """Whether a net is at most `margin` points below another, where several answers belong to one example."""
+    found, kind = _groups(right, other, sizes), f"instance in groups, no worse than {margin:g}"
+    if found is None:
+        return Judgement(kind, None, f"{len(sizes)} examples: too few for an interval", 1.0)
+    told = _told_groups(found, sizes, 1 - 2 * LEVEL)
+    return _one_sided(kind, found.below(-margin), found.above(-margin), told)
 
 
 def better_median(a: Sequence[float], b: Sequence[float], unit: str = "points") -> Judgement:
@@ -282,6 +309,25 @@ def _discordant(right: Sequence[bool], other: Sequence[bool]) -> tuple[int, int,
 def _told_pairs(gained: int, lost: int, count: int) -> str:
     points = 100 * (gained - lost) / max(count, 1)
     return f"{points:+.2f} points on {count:,} examples ({gained} gained, {lost} lost)"
+
+
+def _groups(right: Sequence[float], other: Sequence[float], sizes: Sequence[float]) -> _Estimate | None:
+    """Points between two nets over all answers: a ratio of sums over the groups, with its standard error."""
+    gained, size = np.subtract(right, other), np.asarray(sizes, float)
+    if gained.shape != size.shape:
+        raise ValueError(f"answers to {gained.shape} examples have {size.shape} sizes")
+    n, total = len(size), float(size.sum())
+    if n < 2 or not total:
+        return None
+    ratio = float(gained.sum()) / total
+    error = sqrt(n / (n - 1) * float(np.square(gained - ratio * size).sum())) / total
+    return _Estimate(100 * ratio, max(100 * error, 100 / (sqrt(12) * total)), n - 1, n)
+
+
+def _told_groups(found: _Estimate, sizes: Sequence[float], confidence: float = 1 - LEVEL) -> str:
+    low, high = found.interval(confidence)
+    answers = f"{float(np.sum(sizes)):,.0f} answers to {found.count:,} examples"
+    return f"{found.mean:+.2f} points on {answers} ({100 * confidence:.0f} % interval {low:.2f} to {high:.2f})"
 
 
 def _p_of_bound(answers: Answers, margin: float) -> float:

@@ -14,6 +14,10 @@ RULES = {
     "instance, better": "About this trained net: McNemar's exact test over the test examples, 5 %.",
     "instance, no worse than": "About this trained net: Tango's one-sided 95 % bounds of the paired difference over "
     "the test examples against the margin.",
+    "instance in groups, better": "About this trained net: Student's t of the differences, answers to one example "
+    "taken together, two-sided, 5 %.",
+    "instance in groups, no worse than": "About this trained net: one-sided 95 % bounds by Student's t, answers to one "
+    "example taken together, against the margin.",
     "fewer failures": "Fisher's exact test of the numbers of nets that fail, two-sided, 5 %.",
     "computed": "No chance is involved: a tolerance that was stated before decides.",
     "undecided": "The study ran, but cannot decide this.",
