@@ -15,6 +15,7 @@ SCHEME = {"rk4": "rk4", "hats-rk4": "rk4", "hats-midpoint": "midpoint"}
 """Of nets that are not trained with Euler."""
 GROWN = ("rk4", "hats-rk4", "hats-midpoint")
 
+
 @pytest.mark.parametrize("scale", ["smoke", "paper"])
 @pytest.mark.parametrize("name", RECIPE)
 def test_nets_differ_by_their_names_and_seeds(name, scale):
