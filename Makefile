@@ -11,9 +11,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 2
 
-# The page of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
+# The pages of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
 evidence: $(READY)
-	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence.md
+	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence
 
 # The long trainings that the studies at real scale share, one after another with one thread: days. May be killed at any
 # moment and started again. DATA is the data directory, NETS where the nets are kept.

@@ -6,7 +6,10 @@ import pytest
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce import publish as publishing
+from anydepth.reproduce.changes import CHANGES
+from anydepth.reproduce.coverage import COVERAGE
 from anydepth.reproduce.experiment import SCALES
+from anydepth.reproduce.overview import HEADLINES
 from anydepth.reproduce.study import Study
 from anydepth.train.loop import train
 from anydepth.train.progress import Watch
@@ -33,6 +36,13 @@ def test_every_experiment_runs_and_is_judged_again_from_its_evidence(name, capsy
     assert not (tmp_path / "other" / f"{name}-smoke" / "pieces").exists()
     assert set(EXPERIMENTS[name].settings) == set(SCALES)
     assert EXPERIMENTS[name].__doc__
+
+
+def test_every_experiment_is_covered_changes_are_of_experiments_and_headlines_too():
+    named = {name for items in COVERAGE.values() for item in items for name in item.studies}
+    assert named == set(EXPERIMENTS.names())
+    assert set(CHANGES) <= set(EXPERIMENTS.names())
+    assert {name for headline in HEADLINES for name in headline.studies} <= set(EXPERIMENTS.names())
 
 
 def test_a_study_keeps_its_pieces(tmp_path):

@@ -1,0 +1,55 @@
+"""Every verdict that differs from the one before the present rules, and why."""
+
+from typing import Any
+
+from anydepth.reproduce.entries import Entry
+from anydepth.reproduce.overview import link
+from anydepth.reproduce.section import row, table_head
+
+RENAMED: dict[str, dict[str, str]] = {}
+"""By study: earlier sentences of claims, and the present ones; empty: the claim was dropped."""
+
+_HEAD = """# Changed verdicts
+
+The verdicts of the ledger before the present rules (18 November 2026), and what became of each. Verdicts that are the
+same are not listed. [Overview](README.md)
+"""
+
+
+def changed_page(found: list[Entry], before: dict[str, Any]) -> str:
+    """`before`: the earlier verdicts by study."""
+    known = {entry.name: entry for entry in found}
+    sections = [_section(name, before[name]["verdicts"], known.get(name)) for name in sorted(before)]
+    total = sum(len(earlier["verdicts"]) for earlier in before.values())
+    changed = sum(number for number, _ in sections)
+    lines = [line for _, some in sections for line in some]
+    return "\n".join([_HEAD, f"{changed} of {total} verdicts changed.", "", *lines])
+
+
+def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> tuple[int, list[str]]:
+    """How many changed, and the lines that say so."""
+    if entry is None or entry.is_earlier:
+        why = "Not run again yet; no verdict that earlier rules made stands."
+        rows = [(v["claim"], v["verdict"], "not run", "") for v in earlier]
+    else:
+        why = ""
+        rows = [change for v in earlier if (change := _change(name, v, entry))]
+    if not rows:
+        return 0, []
+    title = link(entry) if entry is not None else name
+    head = table_head("claim", "before", "now", *(["why"] if not why else []))
+    body = [row(*(cells[:3] if why else cells)) for cells in rows]
+    return len(rows), [f"## {name}", "", f"Study: {title}. {why}".strip(), "", *head, *body, ""]
+
+
+def _change(study: str, earlier: dict[str, Any], entry: Entry) -> tuple[str, str, str, str] | None:
+    """None where the verdict is the same."""
+    sentence = RENAMED.get(study, {}).get(earlier["claim"], earlier["claim"])
+    now = next((v for v in entry.verdicts if v["claim"] == sentence), None)
+    if now is None:
+        why = "dropped" if not sentence else "restated: see the present claims of the study"
+        return earlier["claim"], earlier["verdict"], "-", why
+    if now["verdict"] == earlier["verdict"]:
+        return None
+    told = sentence if sentence == earlier["claim"] else f"{earlier['claim']} (now: {sentence})"
+    return told, earlier["verdict"], now["verdict"], f"{now['kind']}: {now['figures']}"
