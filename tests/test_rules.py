@@ -116,6 +116,21 @@ def test_medians_of_five_seeds_decide_nothing_and_of_eight_may():
     assert rules.better_median([-x for x in range(1, 9)], [0] * 8).holds is False
 
 
+@pytest.mark.parametrize(
+    ("differences", "margin", "holds"),
+    [
+        ((-0.5, 0.2, 0.1, -0.3, 12.0), 1, True),  # one lucky seed does not matter
+        ((-5.0, -3.0, -2.0, -4.0, -2.5), 1, False),
+        ((-0.5, 0.2, 0.1, -0.3, -45.0), 1, None),  # one that failed does
+        ((-0.5, 0.2, 0.1, -0.3), 1, None),
+        ((), 1, None),
+        ((-0.5, float("nan"), 0.1, -0.3, 0.4), 1, None),
+    ],
+)
+def test_no_worse_in_the_median(differences, margin, holds):
+    assert rules.no_worse_median(differences, [0.0] * len(differences), margin).holds is holds
+
+
 def test_failures():
     assert rules.fewer_failures(0, 10, 9, 10).holds is True
     assert rules.fewer_failures(9, 10, 0, 10).holds is False
@@ -179,6 +194,9 @@ def test_fisher(a, b, m, n):
 def test_signed_ranks(differences):
     expected = stats.wilcoxon(differences, method="exact").pvalue
     assert rules.better_median(differences, [0] * len(differences)).p == pytest.approx(expected)
+    either = [stats.wilcoxon(differences, method="exact", alternative=side).pvalue for side in ("greater", "less")]
+    shifted = [difference - 1 for difference in differences]
+    assert rules.no_worse_median(shifted, [0] * len(differences), 1).p == pytest.approx(min(either))
 
 
 @given(st.integers(1, 40), st.data())
@@ -241,6 +259,14 @@ def test_answers_that_stand_or_fall_together_are_undecided():
     signs = rng.choice([-1, 0, 1], (TRIALS, 300), p=[0.1, 0.8, 0.1])
     decided = [rules.instance_groups_better(sign * sizes, 0 * sizes, sizes).holds is not None for sign in signs]
     assert np.mean(decided) <= MOST
+
+
+def test_bimodal_noise_at_the_margin_is_wrongly_judged_at_most_5_times_of_100():
+    rng = np.random.default_rng(6)
+    draws = rng.normal(0, 1, (TRIALS, 8)) + 40 * (rng.random((TRIALS, 8)) < 0.2) * rng.choice([-1, 1], (TRIALS, 8))
+    judged = [rules.no_worse_median(draw - 1, [0.0] * 8, 1).holds for draw in draws]
+    assert judged.count(True) / TRIALS <= MOST
+    assert judged.count(False) / TRIALS <= MOST
 
 
 def test_a_fair_coin_is_undecided():

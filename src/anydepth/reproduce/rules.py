@@ -181,6 +181,17 @@ def better_median(a: Sequence[float], b: Sequence[float], unit: str = "points") 
     return Judgement("better in the median", None if p > LEVEL else median > 0, text, p)
 
 
+def no_worse_median(a: Sequence[float], b: Sequence[float], margin: float, unit: str = "points") -> Judgement:
+    """Whether a is at most `margin` below b where seeds are bimodal: the same test, one-sided."""
+    differences = np.subtract(a, b)
+    kind, shifted = f"no worse in the median than {margin:g}", differences + margin
+    if not np.isfinite(shifted).all() or not shifted.size:
+        return _too_few(kind, len(shifted))
+    p_holds, p_not = (_signed_rank_above(sign * shifted[shifted != 0]) for sign in (1, -1))
+    text = f"median difference {float(np.median(differences)):+.2f} {unit} over {len(differences)} seeds, paired"
+    return _one_sided(kind, p_holds, p_not, text)
+
+
 def fewer_failures(failed: int, total: int, failed_other: int, total_other: int) -> Judgement:
     """Whether nets of one kind fail less often than those of another: Fisher's exact test."""
     p = _fisher(failed, total, failed_other, total_other)
@@ -340,13 +351,24 @@ def _p_of_bound(answers: Answers, margin: float) -> float:
 
 
 def _signed_rank(differences: "np.ndarray") -> float:
-    """Two-sided p of Wilcoxon's signed-rank test, exact with ties, for at most 16 differences."""
+    """Two-sided p of Wilcoxon's signed-rank test."""
+    seen, sums = _rank_sums(differences)
+    middle = sums.mean()
+    return float(np.mean(np.abs(sums - middle) >= abs(seen - middle) - 1e-9))
+
+
+def _signed_rank_above(differences: "np.ndarray") -> float:
+    """The chance of differences as high as these, if the median is 0."""
+    seen, sums = _rank_sums(differences)
+    return float(np.mean(sums >= seen - 1e-9))
+
+
+def _rank_sums(differences: "np.ndarray") -> "tuple[float, np.ndarray]":
+    """The sum of the ranks of positive differences, and of every choice of signs; with ties, for at most 16."""
     sizes = np.abs(differences)
     ranks = np.array([(sizes < s).sum() + ((sizes == s).sum() + 1) / 2 for s in sizes])
     signs = (np.arange(2 ** len(ranks))[:, None] >> np.arange(len(ranks))) & 1
-    sums = signs @ ranks
-    seen, middle = ranks[differences > 0].sum(), ranks.sum() / 2
-    return float(np.mean(np.abs(sums - middle) >= abs(seen - middle) - 1e-9))
+    return float(ranks[differences > 0].sum()), signs @ ranks
 
 
 def _fisher(failed: int, total: int, failed_other: int, total_other: int) -> float:

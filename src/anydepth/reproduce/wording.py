@@ -9,6 +9,8 @@ RULES = {
     "better": "Holds where the 95 % interval of the difference over seeds is above 0, not where it is below 0.",
     "no worse than": "Holds where the one-sided 95 % lower bound of the difference over seeds is above minus the "
     "margin, not where the upper bound is below it.",
+    "no worse in the median than": "Wilcoxon's exact signed-rank test of the differences plus the margin, one-sided, "
+    "seed by seed, 5 %.",
     "within": "Holds where the 95 % interval of the mean over seeds is inside the margin, not where it is disjoint.",
     "proportion at least": "Clopper and Pearson's 95 % interval of the share of nets against the stated share.",
     "instance, better": "About this trained net: McNemar's exact test over the test examples, 5 %.",
