@@ -6,8 +6,8 @@ import torch
 from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce.experiments.compression import sizes_of
 from anydepth.reproduce.experiments.noise import Noisy
-from anydepth.reproduce.experiments.weights import kernels_of, roughness
 from anydepth.reproduce.nets import RECIPE, net_config
+from anydepth.reproduce.roughness import kernels_of, roughness
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 
