@@ -140,9 +140,29 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "The recipes contradicted C section 5.1.",
             "Nothing had been run: 24 claims were undecided.",
         ),
+        Change(
+            _SECOND,
+            "A printed accuracy is met within the spread that the paper prints, else within 0.5 points (2 points for "
+            "`about 40 %`), over seeds; before, at most 0.5 points below. S Table 5's c1 is 76.2: best and average "
+            "are swapped in print.",
+            "One set of rules.",
+            "Not run.",
+        ),
         _new_rules("24 claims were undecided, which is called not run now"),
     ),
-    "gaussians": (_new_rules("the one claim held"),),
+    "gaussians": (
+        Change(
+            _SECOND,
+            "Errors are taken at t = 1/3, 2/3 and 1 instead of at t = 1 alone; the Gaussian has variance 9 instead "
+            "of 4; one claim became four. The limits stay: 1e-5 (float32) and 1e-10 (float64).",
+            "At t = 1 the advection moves the Gaussian by whole pixels, which says little about `any time`. At the "
+            "other times a Gaussian of variance 4 is not band-limited on the grid, so that no exact step gets below "
+            "1e-10.",
+            "Largest error at t = 1: float32 1.9e-7, float64 3.3e-16 (holds). A try with the three times and "
+            "variance 4: float32 2.0e-7, float64 3.9e-10 for advection (would not hold).",
+        ),
+        _new_rules("the one claim held"),
+    ),
     "mnist": (
         Change(
             _FIRST,
@@ -155,8 +175,45 @@ CHANGES: dict[str, tuple[Change, ...]] = {
         _new_rules("6 of 7 claims held, 1 did not"),
     ),
     "more-steps": (_new_rules("1 of 2 claims held, 1 did not"),),
-    "noise": (_CAMPAIGN, _new_rules("both claims were undecided")),
-    "pendulum": (_new_rules("all 7 claims held"),),
+    "noise": (
+        _CAMPAIGN,
+        Change(
+            _SECOND,
+            "The noise is made from the images instead of from one stream for each strength; also judged with batch "
+            "statistics estimated anew on noisy images.",
+            "Every net gets the same noise whatever is measured before it; a control.",
+            "RK4 lost 0.61 points, Euler 0.29, ResNet 1.36 (undecided twice).",
+        ),
+        _new_rules("both claims were undecided"),
+    ),
+    "pendulum": (
+        Change(
+            _SECOND,
+            "The midpoint net is judged by the same rule as the RK4 net: with half the step at most twice its error. "
+            "Before, an error up to that of the numerical midpoint rule at dt also counted as unchanged. The dip at "
+            "the step of the data is judged for every net (Euler: at least 10 times; midpoint and RK4: at most 2 "
+            "times).",
+            "The paper says that the midpoint net has no dip; the rule before could not see one.",
+            "Midpoint 1.5e-5 to 1.0e-4 at dt, 1.3e-4 to 1.7e-4 at dt/2, 5.7e-4 at 2 dt (holds).",
+        ),
+        Change(
+            _SECOND,
+            "`A midpoint net run with RK4 gains orders of magnitude` must hold at every step above 2 dt (5, 10 and "
+            "20 dt) instead of at the best of them; `the Euler net run with RK4 is worse for any time step` is a "
+            "claim of its own.",
+            "The paper says so for all steps.",
+            "130 to 190 times at the best step (holds); the Euler net with RK4 0.51 against its own 2.0 at 5 dt: not "
+            "judged.",
+        ),
+        Change(
+            _SECOND,
+            "Five seeds instead of three; rules over seeds on log10 of the errors instead of the lowest or highest "
+            "seed; slopes, floor and the consistency test added.",
+            "One set of rules; parts of Fig 4a and section 3.1 had been forgotten.",
+            "As above; all 7 claims held with three seeds.",
+        ),
+        _new_rules("all 7 claims held"),
+    ),
     "proper-grid": (
         Change(
             _FIRST,
@@ -225,7 +282,21 @@ CHANGES: dict[str, tuple[Change, ...]] = {
         _new_rules("all 6 claims held"),
     ),
     "schemes-compress": (_CAMPAIGN, _new_rules("all 4 claims were undecided")),
-    "solvers": (_CAMPAIGN, _new_rules("4 of 8 claims held, 1 did not, 3 were undecided")),
+    "solvers": (
+        _CAMPAIGN,
+        Change(
+            _SECOND,
+            "Solver swaps of one trained net are claims about each net over its 10,000 test images (all nets must "
+            "hold), with the same margins of 1, 1 and 3 points; the ResNet is compared in the best of four ways to "
+            "shorten it, chosen on validation images and recalibrated; every comparison of Fig 9 is also judged "
+            "recalibrated; undecided where a net is not 5 points above a net of depth 1.",
+            "One set of rules; fair baselines.",
+            "RK4 to Euler 1.50 points lost (does not hold), RK4-3/8 0.38 and 0.54 (hold), the Euler net in another "
+            "depth 1.00 against 1.29 of RK4 (undecided), ResNet 13.96 against 1.29 (holds), the converse 2.12 and "
+            "5.12 against 1.50 (undecided), on 800 images.",
+        ),
+        _new_rules("4 of 8 claims held, 1 did not, 3 were undecided"),
+    ),
     "tagging": (
         Change(
             _FIRST,
@@ -251,6 +322,16 @@ CHANGES: dict[str, tuple[Change, ...]] = {
         ),
         _new_rules("6 of 9 claims held, 3 did not"),
     ),
-    "weights": (_CAMPAIGN, _new_rules("all 3 claims held")),
+    "weights": (
+        _CAMPAIGN,
+        Change(
+            _SECOND,
+            "The Euler net has fixed depth, so `RK4 is smoother where both are refined` and `refinement alone does "
+            "that too` are gone; a control with all weights alike at the start is added.",
+            "C section 5.1; smoothness may come from the start alone.",
+            "Roughness RK4 0.17, Euler (refined) 0.23, ResNet 9.84 (all three held).",
+        ),
+        _new_rules("all 3 claims held"),
+    ),
 }
 """By the name of the study."""
