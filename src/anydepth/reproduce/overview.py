@@ -20,7 +20,7 @@ _JUDGED = """## How claims are judged
 
 Every claim has one kind, chosen with its margin before the study runs; the code is `src/anydepth/reproduce/rules.py`.
 """
-_MORE = """- Intervals over seeds are Student's t: paired where runs of one seed share their initial weights or the order
+_MORE = """- Intervals over seeds are Student's t: paired where runs of one seed share initial weights or the order
   of their data, else Welch's.
 - Claims of one paper are corrected together by Holm's method at 5 %: a verdict that does not survive it is undecided,
   and says so. The p of a verdict is the one before the correction. Claims without chance do not count there.
