@@ -82,11 +82,12 @@ def test_a_page_has_every_study_with_verdicts_data_notes_and_figure(tmp_path):
     text = pages(tmp_path, tmp_path / "docs")["continuousnet.md"]
     assert "![a | title](../one/figure.svg)" in text
     assert r"| 1 | it \| grows | C Fig 1 | better | **holds** |" in text
-    assert "1. Paper: 1 %. Ours: 2 %. +1 points; p = 0.01." in text
+    assert "1. Paper: 1 %. Ours: 2 %. Rule: +1 points. p = 0.01." in text
     assert "| x | 1.235 |\n| - | 1 |" in text
     assert "- First note." in text
     assert "commit 0123456789" in text
     assert "2 claims: 1 holds, 1 not run" in text
+    assert "2. Paper: 1 %. Ours: 2 %. Rule: waiting.\n" in text
 
 
 def test_changes_are_printed_with_their_study(tmp_path):

@@ -9,11 +9,9 @@ def _new_rules(before: str) -> Change:
     """The change that all studies share."""
     return Change(
         _SECOND,
-        "Every verdict is made by one set of rules (kinds, margins, intervals, Holm's correction per paper).",
-        "Rules differed from study to study; means within noise, or within two standard errors of a large spread, "
-        "could "
-        "count as holding, and two standard errors of three seeds are not 95 %.",
-        f"{before}; each verdict is listed in changed-verdicts.md.",
+        "All verdicts by one set of rules.",
+        "Rules differed from study to study, and a mean within noise could count as holding.",
+        f"{before}; see changed-verdicts.md.",
     )
 
 

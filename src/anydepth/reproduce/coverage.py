@@ -124,7 +124,7 @@ STATEFUL = _items(
     ("S.11", "shortening with projection beats shortening alone", "study compression; study mnist; study tagging"),
     ("S.11", "for N <= K, reducing K costs nothing", "study compression; study tagging"),
     ("S.12", "parameters of the tagger", "test test_tagger.py"),
-    ("S.13", "higher order trains smaller derivatives", "study schemes-compress"),
+    ("S.13", "higher order trains smaller derivatives", "study derivatives"),
 )
 
 ANODEV2 = _items(

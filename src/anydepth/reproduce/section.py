@@ -46,20 +46,16 @@ def verdict_lines(verdicts: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _found(number: int, verdict: dict[str, Any]) -> str:
-    """What the paper says and what was found."""
+    """What the paper says, what was found, and what the rule looked at where that is something else."""
     chance = verdict.get("p")
+    looked_at = verdict["figures"] if verdict["figures"] != verdict["ours"] else ""
     parts = [
-        f"paper: {verdict['paper']}" if verdict["paper"] else "",
-        f"ours: {verdict['ours']}" if verdict["ours"] else "",
-        f"{verdict['figures']}{f'; p = {chance:.2g}' if chance is not None else ''}" if verdict["figures"] else "",
-        verdict.get("correction", ""),
+        f"Paper: {verdict['paper']}" if verdict["paper"] else "",
+        f"Ours: {verdict['ours']}" if verdict["ours"] else "",
+        f"Rule: {looked_at}" if looked_at else "",
+        f"p = {chance:.2g}" if chance is not None else "",
     ]
-    return f"{number}. " + ". ".join(_sentence(part) for part in parts if part) + "."
-
-
-def _sentence(text: str) -> str:
-    text = text.strip().rstrip(".")
-    return text[:1].upper() + text[1:] if not text.startswith("`") else text
+    return f"{number}. " + " ".join(f"{part.strip().rstrip('.')}." for part in parts if part)
 
 
 def data_lines(result: dict[str, Any]) -> list[str]:
