@@ -66,7 +66,7 @@ def _verdict(sentence, judgement, source="C Fig 1"):
     return Verdict(Claim(sentence, source, "1 %"), "2 %", judgement).describe()
 
 
-def _better(p, holds=True):
+def _better(p: float, holds: bool | None = True):
     return Judgement("better", holds, "+1 points", p)
 
 

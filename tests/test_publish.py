@@ -23,7 +23,7 @@ def _claim(name="it grows"):
     return Claim(name, "ours", "1 %")
 
 
-def _experiment(values=(1.0, 1.1, 1.2), crowd=0):
+def _experiment(values=(1.0, 1.1, 1.2), crowd: int | None = 0):
     """Judges whether values are above 0; the values are pieces."""
 
     def run(study):
@@ -71,6 +71,13 @@ def test_evidence_judges_again_without_computing(tmp_path):
     assert {path.name for path in kept.iterdir()} == {"result.json", "pieces.json", "figure.svg"}
     _published(_experiment((None,) * 3), tmp_path / "c", evidence=kept, seeds=(0,))
     assert set(json.loads((kept / "pieces.json").read_text())["pieces"]) == {"seed-0", "seed-1", "seed-2"}
+
+
+def test_a_study_knows_which_pieces_it_has(tmp_path):
+    _published(_experiment(), tmp_path / "a", evidence=tmp_path / "kept", seeds=(0,))
+    for folder, evidence in ((tmp_path / "a", None), (tmp_path / "b", tmp_path / "kept")):
+        study = Study("values", "cpu", {"margin": 1}, (0, 1), folder, evidence=evidence)
+        assert [study.has(f"seed-{seed}") for seed in (0, 1)] == [True, False]
 
 
 def test_evidence_of_other_settings_or_scales_is_not_taken(tmp_path):

@@ -43,6 +43,7 @@ class Study:
     """Of this study: pieces that are kept there need not be computed here."""
     used: dict[str, Any] = field(default_factory=dict)
     """The pieces that were asked for, by key."""
+    _kept: dict[str, Any] | None = None
 
     def plan(self, pieces: int) -> None:
         """How many pieces there will be, for the progress bar."""
@@ -75,7 +76,9 @@ class Study:
 
     def _published(self) -> dict[str, Any]:
         """Pieces in the evidence that were made with these settings at this scale."""
-        return {} if self.evidence is None else read_pieces(self.evidence / KEPT, self.digest)
+        if self._kept is None:
+            self._kept = {} if self.evidence is None else read_pieces(self.evidence / KEPT, self.digest)
+        return self._kept
 
     def publish_pieces(self) -> None:
         """Keep in the evidence all pieces that were asked for, beside those of other seeds."""
