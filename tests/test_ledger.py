@@ -15,6 +15,7 @@ from anydepth.reproduce.experiment import Claim, Verdict
 from anydepth.reproduce.figures import MOST_BYTES
 from anydepth.reproduce.ledger import pages
 from anydepth.reproduce.overview import HEADLINES, PAGES
+from anydepth.reproduce.renamed import RENAMED
 from anydepth.reproduce.rules import Judgement, computed, not_run
 
 ROOT = Path(__file__).parent.parent
@@ -156,6 +157,16 @@ def test_the_verdicts_before_are_all_157():
     before = json.loads((EVIDENCE / "before.json").read_text())
     words = [verdict["verdict"] for study in before.values() for verdict in study["verdicts"]]
     assert [words.count(word) for word in ("holds", "does not hold", "undecided")] == [94, 19, 44]
+
+
+def test_renamed_claims_were_there_before_and_are_there_now():
+    before = json.loads((EVIDENCE / "before.json").read_text())
+    for study, sentences in RENAMED.items():
+        assert set(sentences) <= {verdict["claim"] for verdict in before[study]["verdicts"]}
+    for entry in entries(EVIDENCE):
+        if not entry.is_earlier:
+            now = {verdict["claim"] for verdict in entry.verdicts} | {""}
+            assert set(RENAMED.get(entry.name, {}).values()) <= now, entry.name
 
 
 @pytest.mark.parametrize("paper", FIGURES)

@@ -4,10 +4,8 @@ from typing import Any
 
 from anydepth.reproduce.entries import Entry
 from anydepth.reproduce.overview import link
+from anydepth.reproduce.renamed import RENAMED
 from anydepth.reproduce.section import row, table_head
-
-RENAMED: dict[str, dict[str, str]] = {}
-"""By study: earlier sentences of claims, and the present ones; empty: the claim was dropped."""
 
 _HEAD = """# Changed verdicts
 
@@ -44,7 +42,7 @@ def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> t
 
 def _change(study: str, earlier: dict[str, Any], entry: Entry) -> tuple[str, str, str, str] | None:
     """None where the verdict is the same."""
-    sentence = RENAMED.get(study, {}).get(earlier["claim"], earlier["claim"])
+    sentence: str = RENAMED.get(study, {}).get(earlier["claim"], earlier["claim"])
     now = next((v for v in entry.verdicts if v["claim"] == sentence), None)
     if now is None:
         why = "dropped" if not sentence else "restated: see the present claims of the study"
