@@ -42,12 +42,13 @@ def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> t
 
 def _change(study: str, earlier: dict[str, Any], entry: Entry) -> tuple[str, str, str, str] | None:
     """None where the verdict is the same."""
-    sentence: str = RENAMED.get(study, {}).get(earlier["claim"], earlier["claim"])
+    claim, renamed = earlier["claim"], RENAMED.get(study, {})
+    sentence = renamed[claim] if claim in renamed else claim
     now = next((v for v in entry.verdicts if v["claim"] == sentence), None)
     if now is None:
         why = "dropped" if not sentence else "restated: see the present claims of the study"
-        return earlier["claim"], earlier["verdict"], "-", why
+        return claim, earlier["verdict"], "-", why
     if now["verdict"] == earlier["verdict"]:
         return None
-    told = sentence if sentence == earlier["claim"] else f"{earlier['claim']} (now: {sentence})"
+    told = claim if sentence == claim else f"{claim} (now: {sentence})"
     return told, earlier["verdict"], now["verdict"], f"{now['kind']}: {now['figures']}"

@@ -59,7 +59,7 @@ CONTINUOUSNET = _items(
     ("C.11", "settings tuned on coarse nets carry over to deep ones", "not run: needs a search at every depth"),
     ("C.12", "dips at harmonics of the trained N", "study solvers"),
     ("C.14", "more stable under perturbations of the inputs (section 5.1)", "study noise"),
-    ("C.15", "adjoint gradients need N >= 3M", "test test_gradients.py"),
+    ("C.15", "adjoint gradients need N >= 3M", "study adjoint-steps; test test_gradients.py"),
     ("C.15", "bottleneck, wide and grouped units; blocks that differ", "test test_units.py; test test_surgery.py"),
     ("C.16", "training settings of the authors' scripts", "test test_recipes.py"),
 )

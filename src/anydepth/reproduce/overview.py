@@ -59,7 +59,11 @@ HEADLINES = (
         ("shorten", "fewer steps", "k = n"),
     ),
     Headline("Evolving weights help (A Tables 1, 2)", ("coupled",), ("evolve", "evolving", "configuration")),
-    Headline("Exact gradients beat the reverse-time adjoint (A Table 4; C: N >= 3M)", ("coupled",), ("adjoint",)),
+    Headline(
+        "Exact gradients beat the reverse-time adjoint (A Table 4; C: N >= 3M)",
+        ("coupled", "adjoint-steps"),
+        ("adjoint", "gradients"),
+    ),
     Headline("Where a net becomes an ODE (P Figs 3, 4)", ("proper-grid",)),
     Headline("Step control while training (P Table 1)", ("adaption", "adaption-full")),
 )
