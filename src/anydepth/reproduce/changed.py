@@ -42,8 +42,8 @@ def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> t
 
 def _change(study: str, earlier: dict[str, Any], entry: Entry) -> tuple[str, str, str, str] | None:
     """None where the verdict is the same."""
-    claim, renamed = earlier["claim"], RENAMED.get(study, {})
-    sentence = renamed[claim] if claim in renamed else claim
+    claim: str = earlier["claim"]
+    sentence = RENAMED.get(study, {}).get(claim, claim)
     now = next((v for v in entry.verdicts if v["claim"] == sentence), None)
     if now is None:
         why = "dropped" if not sentence else "restated: see the present claims of the study"

@@ -137,12 +137,14 @@ ANODEV2 = _items(
     ("Fig 6", "the first 5 x 5 convolution of AlexNet over depth", "study coupled; not run for AlexNet: cost"),
     ("Table 1", "configuration one against baselines", "study coupled"),
     ("Table 2", "configuration two against baselines", "study coupled"),
-    ("Table 3", "parameters", "test test_evolved.py; test test_recipes.py"),
+    ("Table 3", "parameters", "study anode-counts; test test_evolved.py"),
     ("Table 4", "Neural ODE, ANODE and configuration two", "study coupled"),
     ("A.1", "coupled system, kernels in time, general q", "test test_evolved.py"),
     ("A.2", "KKT gradients with checkpoints", "test test_evolved.py; test test_gradients.py"),
     ("A.3", "reaction, diffusion, advection by FFT", "study gaussians; test test_evolved.py"),
     ("A.5", "q = 0 is a Neural ODE; a network q is a hypernetwork", "test test_evolved.py"),
+    ("A.7", "parameter counts of the printed nets", "study anode-counts"),
+    ("section 4", "evolving the weights costs little time", "study evolving-cost"),
     ("A.10", "more steps or higher order do not help; evolving does", "study more-steps"),
 )
 

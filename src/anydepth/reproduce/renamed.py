@@ -5,6 +5,11 @@ _WAVES = ("exp(-t)", "t", "sin(pi t)")
 _LAYERS = ("reaction", "reaction, diffusion, advection", "linear map")
 
 RENAMED: dict[str, dict[str, str]] = {
+    "coupled": {
+        "ResNet-4: Evolving helps: configuration two beats ANODE with as many steps": (
+            "ResNet-4: Configuration two beats ANODE with as many steps"
+        ),
+    },
     "crossings": {
         "Trajectories cross with large steps at least 100 times as often as with small ones": (
             "Trajectories cross at least 100 times as often with h = 1/8 as with h = 1/256"
@@ -19,6 +24,12 @@ RENAMED: dict[str, dict[str, str]] = {
         "One FFT step evolves a kernel exactly, for any time": (
             "One FFT step evolves a kernel exactly over any time, in float32 and in float64"
         ),
+    },
+    "more-steps": {
+        "More steps or a higher order do not help where kernels stay": (
+            "With kernels that stay, 2 or 5 Euler steps are at most 1 point above one"
+        ),
+        "Kernels that evolve mend that": "With kernels that evolve, 5 Euler steps are better than one",
     },
     "noise": {
         f"ContinuousNet (RK4) loses less under noise than {other}": (
