@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from anydepth.nn.models.image import ImageNetwork
-from anydepth.reproduce.experiments.compression import sizes_of
 from anydepth.reproduce.experiments.noise import Noisy
 from anydepth.reproduce.nets import RECIPE, net_config
 from anydepth.reproduce.roughness import kernels_of, roughness
-from anydepth.surgery.blocks import blocks_of
-from anydepth.surgery.resize import compress
 
 SCHEME = {"rk4": "rk4", "hats-rk4": "rk4", "hats-midpoint": "midpoint"}
 """Of nets that are not trained with Euler."""
@@ -44,15 +41,6 @@ def test_roughness_of_known_functions():
 def test_kernels_are_those_of_all_convolutions_in_blocks():
     model = ImageNetwork(channels=(2, 3), image=(1, 8, 8), pool=2, size=3)
     assert [tuple(kernel.shape) for kernel in kernels_of(model)] == [(3, c, c, 3, 3) for c in (2, 2, 3, 3)]
-
-
-@pytest.mark.parametrize(("basis", "sizes"), [("constant", 6), ("linear", 5), ("discontinuous", 4)])
-def test_a_net_can_be_compressed_to_every_size_of_the_study(basis, sizes):
-    model = ImageNetwork(channels=(2,), image=(1, 8, 8), pool=2, basis="linear", size=9, steps=1)
-    assert len(sizes_of(basis, 9)) == sizes
-    for size in sizes_of(basis, 9):
-        block = next(iter(blocks_of(compress(model, basis, size)).values()))
-        assert block.size == size
 
 
 def test_noise_is_the_same_for_every_model_and_none_at_strength_zero():

@@ -4,7 +4,13 @@ import pytest
 import torch
 
 from anydepth.nn.models.image import ImageNetwork
-from anydepth.reproduce.experiments import derivatives
+from anydepth.nn.models.tagger import Tagger
+from anydepth.reproduce import forms, tagged
+from anydepth.reproduce.experiments import compression, derivatives
+from anydepth.reproduce.nets import packed
+from anydepth.reproduce.stateful_nets import LATER
+from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.resize import compress
 
 
 def test_differences_over_depth_of_known_functions():
@@ -27,3 +33,79 @@ def test_the_field_is_what_euler_steps_along():
         start = model.stitches[0](model.stem(images))
         assert torch.allclose(start + field.mean(0), model.blocks[0](start))
     assert [tuple(kernel.shape) for kernel in derivatives.kernels_of(model)] == [(8, 3, 3, 3, 3)] * 2
+
+
+def seen(right, again=None):
+    def one(answers):
+        return {"accuracy": 100 * sum(answers) / len(answers), "answers": packed(answers), "evaluations": 3}
+
+    return one(right) | {"recalibrated": one(again or right), "milliseconds": 0.5, "parameters": 10}
+
+
+def net(trained, half, again=None):
+    return {"as trained": seen(trained), "half": seen(half, again)}
+
+
+GOOD, BAD = [True] * 1000, [True] * 600 + [False] * 400
+
+
+def test_what_a_net_loses_is_compared_with_what_another_loses():
+    keeps, loses = net(GOOD, GOOD), net(GOOD, BAD)
+    assert forms.loses_less(keeps, "half", loses, "half").holds is True
+    assert forms.loses_less(loses, "half", keeps, "half").holds is False
+    assert forms.loses_less(loses, "half", loses, "half").holds is None
+    mended = net(GOOD, BAD, again=GOOD)
+    assert forms.loses_less(keeps, "half", mended, "half", again=True).holds is None, "recalibrated, it loses nothing"
+    weak = net(BAD, BAD)
+    assert forms.loses_less(weak, "half", loses, "half").holds is True, "losses count, not accuracies"
+
+
+def test_claims_about_nets_hold_where_they_hold_for_every_net():
+    keeps, loses = net(GOOD, GOOD), net(GOOD, BAD)
+
+    def rule(one):
+        return forms.no_worse(one, "half", "as trained", 1)
+
+    assert forms.each([keeps, keeps], rule).holds is True
+    assert forms.each([keeps, loses], rule).holds is False
+    assert forms.each([keeps], rule).kind == "instance, no worse than 1"
+    assert forms.better(loses, ["as trained"], ["half"]).holds is True
+
+
+def test_a_net_that_does_not_use_its_depth_decides_nothing():
+    deep, shallow = {0: {"forms": net(GOOD, GOOD)}}, {0: {"forms": net(BAD, BAD)}}
+    assert forms.depth_of({"deep": deep, "flat": shallow}, "deep", "flat") is None
+    assert forms.depth_of({"deep": deep, "flat": deep}, "deep", "flat").word == "undecided"
+    assert forms.depth_of({"deep": deep, "flat": {}}, "deep", "flat").word == "undecided"
+
+
+def test_rows_give_both_accuracies_the_cost_and_the_extremes_over_seeds():
+    cells = forms.row("a net", "half", [net(GOOD, BAD, again=GOOD), net(GOOD, GOOD)])
+    assert cells == ("a net", "half", "80.00 (60.00 to 100.00)", "100.00", 3, 0.5, 10, 2)
+    assert len(cells) == len(forms.COLUMNS)
+
+
+@pytest.mark.parametrize("title", [title for title, *_ in LATER])
+@pytest.mark.parametrize("scale", ["smoke", "paper"])
+def test_nets_for_later_are_declared_for_every_scale(title, scale):
+    model, grows = next((make(), grows) for name, _, make, grows in LATER if name == title)
+    config = forms.later_config(title, 3, scale)
+    assert config.seed == 3
+    assert bool(config.refine.at) == grows
+    same = {"basis", "size", "steps", "scheme", "scale"}
+    assert {key: config.model.options[key] for key in same} == {key: model.options[key] for key in same}
+
+
+@pytest.mark.parametrize(("basis", "sizes"), [("constant", [1, 2, 3]), ("linear", [2, 3]), ("discontinuous", [2])])
+def test_a_net_can_be_compressed_to_every_size_of_the_study(basis, sizes):
+    model = ImageNetwork(channels=(2,), image=(1, 8, 8), pool=2, basis="linear", size=5, steps=1)
+    assert compression.sizes_of(basis, 3) == sizes
+    for size in sizes:
+        assert next(iter(blocks_of(compress(model, basis, size)).values())).size == size
+
+
+def test_a_tagger_is_looked_at_in_every_form_with_no_more_steps_than_functions():
+    found = tagged.forms_of(Tagger(words=5, classes=3, width=4, size=4))
+    assert {"constant, K = 4, N = 4", "linear, K = 2, N = 4", "discontinuous, K = 2, N = 4"} <= set(found)
+    assert {"constant, K = 4, N = 1", "constant, K = 2, N = 2", "constant, K = 1, N = 1"} <= set(found)
+    assert "constant, K = 1, N = 2" not in found
