@@ -2,7 +2,11 @@
 
 _HALF_STEP = "when its step is halved"
 _WAVES = ("exp(-t)", "t", "sin(pi t)")
-_LAYERS = ("reaction", "reaction, diffusion, advection", "linear map")
+_LAYERS = {
+    "reaction": "reaction",
+    "reaction, diffusion, advection": "reaction, diffusion, advection",
+    "linear map": "a linear map",
+}
 
 RENAMED: dict[str, dict[str, str]] = {
     "coupled": {
@@ -105,10 +109,10 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "wave": {
         f"Wave with c(t) = {speed}: one layer that evolves by {layer} beats one that does not": (
-            f"Wave with c(t) = {speed}: a layer that evolves by {layer} has at most half the error of ANODE"
+            f"Wave with c(t) = {speed}: a layer that evolves by {now} has at most half the error of ANODE"
         )
         for speed in _WAVES
-        for layer in _LAYERS
+        for layer, now in _LAYERS.items()
     },
     "weights": {
         "RK4 with refinement gives smoother weights than Euler at fixed depth, a ResNet": (
