@@ -85,11 +85,11 @@ class Study:
         if self.evidence is not None:
             write_pieces(self.evidence / KEPT, self.digest, self._published() | self.used)
 
-    def trained(self, title: str, config: RunConfig) -> Run:
-        """The run of a config: trained now, gone on with, or found finished."""
+    def trained(self, title: str, config: RunConfig, watch: Watch | None = None) -> Run:
+        """The run of a config: trained now, gone on with, or found finished; `watch` sees its events."""
         folder = self.folder_of(title, config)
         self.before += _seconds_before(folder)
-        return train(config, folder, self.data, _Bar(self, title), resume=True)
+        return train(config, folder, self.data, _Bar(self, title, watch), resume=True)
 
     def folder_of(self, title: str, config: RunConfig) -> Path:
         """Where the run of a config is kept."""
@@ -119,9 +119,13 @@ def _seconds_before(folder: Path) -> float:
 class _Bar(Watch):
     """Progress of a training as progress of the piece it belongs to."""
 
-    def __init__(self, study: Study, title: str):
-        self.study, self.title = study, title
+    def __init__(self, study: Study, title: str, watch: Watch | None = None):
+        self.study, self.title, self.watch = study, title, watch
 
     def step(self, status: Status) -> None:
         share = (self.study.done + status.step / status.total) / self.study.planned
         self.study.report(f"{self.title}: {status.metric} {status.value:.4g}", share)
+
+    def event(self, line: dict[str, Any]) -> None:
+        if self.watch is not None:
+            self.watch.event(line)

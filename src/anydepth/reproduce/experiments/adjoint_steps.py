@@ -93,8 +93,8 @@ def run(study: Study) -> Findings:
         f"{settings['epochs']} epochs, data {settings['data']['name']}.",
         f"Accuracy on all test images; a training that leaves the numbers counts as {CHANCE:g} %.",
         "The seconds are those of training; the adjoint keeps no activations and computes them again.",
-        "Settings were fixed after a trial with seed 100, which is not among those judged; units without skip-init were "
-        "added because that trial showed hardly a difference with skip-init (93.3 against 94.4 % with N = M).",
+        "Settings were fixed after a trial with seed 100, which is not among those judged; units without skip-init "
+        "were added because that trial showed hardly a difference with skip-init (93.3 against 94.4 % with N = M).",
     )
     rows = tuple(_row(case, seeds) for case, seeds in found.items())
     verdicts = tuple(Verdict(claim, *_judged(found, *name)) for name, claim in CLAIMS.items())
