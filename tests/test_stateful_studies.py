@@ -1,16 +1,20 @@
 """The studies of Stateful ODE-Nets: what they measure, and that they judge what they say."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from torch.func import functional_call
 
 from anydepth.nn.models.image import ImageNetwork
 from anydepth.nn.models.tagger import Tagger
-from anydepth.reproduce import forms, tagged
-from anydepth.reproduce.experiments import compression, derivatives
+from anydepth.reproduce import EXPERIMENTS, forms, mnist_nets, tagged
+from anydepth.reproduce.experiments import compression, derivatives, mnist
 from anydepth.reproduce.nets import packed
 from anydepth.reproduce.stateful_nets import LATER
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
+from anydepth.surgery.summary import summary
 
 
 def test_differences_over_depth_of_known_functions():
@@ -109,3 +113,34 @@ def test_a_tagger_is_looked_at_in_every_form_with_no_more_steps_than_functions()
     assert {"constant, K = 4, N = 4", "linear, K = 2, N = 4", "discontinuous, K = 2, N = 4"} <= set(found)
     assert {"constant, K = 4, N = 1", "constant, K = 2, N = 2", "constant, K = 1, N = 1"} <= set(found)
     assert "constant, K = 1, N = 2" not in found
+
+
+def test_a_resnet_without_some_units_is_what_is_left_of_it():
+    shape = {"basis": "constant", "size": 8, "steps": 8, "scheme": "euler", "scale": 8.0}
+    model = ImageNetwork(channels=(3,), image=(1, 8, 8), pool=4, **shape).double().eval()
+    short, block = mnist_nets.skipped(model, 4), model.blocks[0]
+    with torch.no_grad():
+        start = x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+        for unit in (0, 2, 5, 7):
+            x = x + functional_call(block.unit, block.theta((2 * unit + 1) / 16), (x,))
+        assert torch.allclose(short.double().blocks[0](start), x)
+    assert summary(short).parameters < summary(model).parameters
+
+
+def test_all_nets_on_mnist_train_alike_and_only_the_continuous_one_grows():
+    settings = EXPERIMENTS["mnist"].settings["cpu"]
+    configs = {name: mnist_nets.config_for(name, 1, "cpu", settings) for name in mnist.NAMES}
+    assert len({str((c.data, c.optimizer, c.schedule, c.training, c.seed)) for c in configs.values()}) == 1
+    assert [name for name, config in configs.items() if config.refine.at] == [mnist_nets.GROWN]
+    sizes = {name: configs[name].model.options["size"] for name in mnist_nets.UNITS}
+    assert sizes == mnist_nets.UNITS
+
+
+def test_a_short_training_can_confirm_the_papers_accuracy_but_not_refute_it():
+    good, bad = ({"as trained": seen([True] * right + [False] * (10_000 - right))} for right in (9960, 9800))
+    words = [
+        mnist._accuracy(SimpleNamespace(scale=scale), [net])[1].word
+        for scale in ("cpu", "paper")
+        for net in (good, bad)
+    ]
+    assert words == ["holds", "undecided", "holds", "does not hold"]

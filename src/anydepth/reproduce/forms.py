@@ -11,7 +11,7 @@ from anydepth.reproduce.nets import SMOKE, Exam, Look, found_net, unpacked
 from anydepth.reproduce.rules import Judgement, all_of, instance_groups_better, instance_no_worse, undecided
 from anydepth.reproduce.stateful_nets import LATER
 from anydepth.reproduce.study import Study
-from anydepth.reproduce.wording import spread
+from anydepth.reproduce.wording import points, spread
 from anydepth.train.config import RunConfig
 from anydepth.train.override import override
 from anydepth.train.runs import Run
@@ -31,6 +31,7 @@ NOTES = (
     "Evaluations are those of residual units for one image in all blocks; milliseconds: one thread, a batch of 100, "
     "the fastest of five passes.",
 )
+HALVED = "half of K and N"
 Forms = dict[str, dict[str, Any]]
 """By the name of a form: what an exam found."""
 Found = dict[str, dict[int, Any]]
@@ -82,6 +83,27 @@ def loses_less(mine: Forms, form: str, other: Forms, its: str, again: bool = Fal
     kept = np.add(right_of(mine, [form], again), right_of(other, ["as trained"]))
     lost = np.add(right_of(other, [its], again), right_of(mine, ["as trained"]))
     return instance_groups_better(kept.tolist(), lost.tolist(), [1] * len(kept))
+
+
+def best_of(forms: Forms, again: bool, ending: str) -> str:
+    """The best of the forms with such a name: recalibrated by validation images; as they are by test images."""
+    short = [name for name in forms if name.endswith(ending)]
+    return max(short, key=lambda name: forms[name]["validation" if again else "accuracy"])
+
+
+def lost_by(forms: Forms, name: str, again: bool) -> float:
+    """Points from as trained to a form, as it is or recalibrated."""
+    return forms["as trained"]["accuracy"] - accuracies_of([forms[name]], again)[0]
+
+
+def halves_compared(pairs: Sequence[tuple[Forms, Forms]], again: bool) -> tuple[str, Judgement]:
+    """Half of the functions and steps of each net, beside the best form of a ResNet with half of its units."""
+    best = [best_of(its, again, " to half") for _, its in pairs]
+    lost = [lost_by(mine, HALVED, again) for mine, _ in pairs]
+    its = [lost_by(forms, form, again) for (_, forms), form in zip(pairs, best, strict=True)]
+    told = f"{points(lost)} points lost; the ResNet {points(its)} ({', '.join(dict.fromkeys(best))})"
+    both = list(zip(pairs, best, strict=True))
+    return told, each(both, lambda one: loses_less(one[0][0], HALVED, one[0][1], one[1], again))
 
 
 def depth_of(found: Found, name: str, shallow: str = "resnet-1") -> Judgement | None:

@@ -12,13 +12,12 @@ from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.forms import (
     COLUMNS,
     NOTES,
-    Forms,
     Found,
     accuracies_of,
     better,
     depth_of,
     each,
-    loses_less,
+    halves_compared,
     no_worse,
     row,
 )
@@ -197,24 +196,8 @@ def _timed(found: Found, key: str) -> Judged:
 
 
 def _fair(found: Found, again: bool) -> Judged:
-    """Hats with half of the functions and steps, and the best of the ResNet's forms with half of the units."""
     seeds = common_seeds(found, CHEAPER, RESNET)
-    pairs = [(found[CHEAPER][seed]["forms"], found[RESNET][seed]["forms"]) for seed in seeds]
-    best = [_best(its, again) for _, its in pairs]
-    lost = [_lost(mine, "half of K and N", again) for mine, _ in pairs]
-    its = [_lost(forms, form, again) for (_, forms), form in zip(pairs, best, strict=True)]
-    told = f"{points(lost)} points lost; the ResNet {points(its)} ({', '.join(dict.fromkeys(best))})"
-    judged = [(mine, forms, form) for (mine, forms), form in zip(pairs, best, strict=True)]
-    return told, each(judged, lambda one: loses_less(one[0], "half of K and N", one[1], one[2], again))
-
-
-def _best(forms: Forms, again: bool) -> str:
-    short = [name for name in forms if name != "as trained"]
-    return max(short, key=lambda name: forms[name]["validation" if again else "accuracy"])
-
-
-def _lost(forms: Forms, name: str, again: bool) -> float:
-    return forms["as trained"]["accuracy"] - accuracies_of([forms[name]], again)[0]
+    return halves_compared([(found[CHEAPER][seed]["forms"], found[RESNET][seed]["forms"]) for seed in seeds], again)
 
 
 def _draw(found: Found) -> "Figure":
