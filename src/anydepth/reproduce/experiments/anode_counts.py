@@ -36,7 +36,10 @@ NEGLIGIBLE, LARGE = 1.0, 10.0
 """Per cent of the baseline's parameters: what reaction, diffusion and advection may add, and what counts as many."""
 CONV = {"evolution": "conv", "options": {"hidden": 16}}
 """The convolutional block as q: as many hidden channels as the unit has."""
-STRUCTURE = f"{PRINTED_NORMS} sets of batch norm, one coefficient per filter, the first block of ResNet-10 plain"
+STRUCTURE = {
+    "resnet4": f"{PRINTED_NORMS} sets of batch norm and one coefficient per filter",
+    "resnet10": f"{PRINTED_NORMS} sets of batch norm and one coefficient per filter, its first block plain",
+}
 UNKNOWN = {
     "config1": "33 more per channel of the evolving blocks in both (8,234 and 45,770): several structures give it",
     "alexnet": "7 more per channel (ANODE, configuration two), 13 (configuration one): none of these structures does",
@@ -50,7 +53,7 @@ CLAIMS = {
     },
     **{
         f"{variant} {layout}": Claim(
-            f"{LAYOUTS[layout]}, {variant}: the printed parameters are those of {STRUCTURE}",
+            f"{LAYOUTS[layout]}, {variant}: the printed parameters are those of {STRUCTURE[layout]}",
             "A Table 3",
             f"{PRINTED[layout][variant]:.2f} K",
         )
@@ -77,12 +80,14 @@ Counts = dict[str, dict[str, dict[str, int]]]
 def run(study: Study) -> Findings:
     study.plan(1)
     counts: Counts = study.piece("counts", lambda: {layout: counts_of(layout) for layout in LAYOUTS})
-    rows = tuple(_row(layout, variant, one) for layout, some in counts.items() for variant, one in some.items())
+    rows = tuple(
+        _row(layout, variant, counts[layout][variant]) for layout in LAYOUTS for variant in (*VARIANTS, "conv")
+    )
     columns = ("net", "variant", "parameters", "in the printed structure", "printed (K)", "MFLOP an image")
     notes = (
         "The recipes `anodev2-*` keep batch norm per step and one set of coefficients per layer; their counts stand "
         "first.",
-        f"The printed structure, recipes `anodev2-*-printed`: {STRUCTURE}. Two steps use two of its sets.",
+        f"The printed structure, recipes `anodev2-*-printed`: {STRUCTURE['resnet10']}. Two steps use two of its sets.",
         "The paper does not state that structure: it was chosen to fit the four printed counts.",
         "Operations are those of convolutions and matrix products; the FFTs of the kernels are not counted.",
         f"The convolutional block has {CONV['options']['hidden']} hidden channels and mixes the inputs of a filter.",
@@ -164,8 +169,8 @@ def _draw(counts: Counts) -> "Figure":
     import matplotlib.pyplot as plt
 
     figure, places = plt.subplots(1, len(counts), figsize=(11, 3.6), constrained_layout=True)
-    for place, (layout, some) in zip(places, counts.items(), strict=True):
-        base = PRINTED[layout]["baseline"]
+    for place, layout in zip(places, LAYOUTS, strict=True):
+        some, base = counts[layout], PRINTED[layout]["baseline"]
         names = list(VARIANTS)
         ours = [some[name].get("printed", some[name]["parameters"]) / 1000 - base for name in names]
         place.bar(range(len(names)), ours, color="#0b6e99", alpha=0.85, label="counted")
