@@ -13,9 +13,9 @@ from anydepth.nn.chain import chain_of
 from anydepth.nn.program import toeplitz
 from anydepth.nn.together import Together
 from anydepth.recipes import RECIPES
+from anydepth.reproduce.adaption_settings import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
 from anydepth.reproduce.experiments import proper_crossings, proper_history
-from anydepth.reproduce.experiments.proper_adaption import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
 from anydepth.reproduce.experiments.proper_constants import PUBLISHED, TINY, begins_well, costs_more, is_robust
 from anydepth.reproduce.experiments.proper_fields import jacobian, mlp, zeros
 from anydepth.reproduce.experiments.proper_rates import SETTINGS as RATED
@@ -59,6 +59,27 @@ def test_parameters_of_the_published_fields(name):
     unit, count = COUNTS[name]
     assert sum(p.numel() for p in unit.parameters()) == count
     assert all(not p.any() for name, p in unit.named_parameters() if name.endswith("bias"))
+
+
+APPENDIX = {
+    "mnist": ("conv_field", 96, "sgd", 1e-2, 256, 7020),
+    "cifar10": ("conv_field", 128, "adam", 1e-3, 256, 7800),
+    "spheres": ("vector_conv_field", 32, "adam", 1e-4, 128, 10_000),
+    "landscape": ("mlp", 48, "adam", 5e-4, 128, 30_000),
+}
+"""App. A of Ott et al. 2020."""
+
+
+@pytest.mark.parametrize("name", APPENDIX)
+def test_recipes_are_those_of_the_appendix(name):
+    config = RECIPES[f"proper-{name}"]()
+    options, training = config.model.options, config.training
+    field, optimizer = (options["unit"], options["options"]["hidden"]), (config.optimizer.name, config.optimizer.lr)
+    assert (*field, *optimizer, training.batch, training.steps) == APPENDIX[name]
+    assert getattr(config.optimizer, "momentum", 0) == config.optimizer.weight_decay == config.data.validation == 0
+    assert (config.schedule.name, config.model.gradient, config.data.limit) == ("constant", "backprop", None)
+    assert not config.data.crop
+    assert not config.data.flip
 
 
 def test_a_flow_on_images_classifies_the_flattened_state():

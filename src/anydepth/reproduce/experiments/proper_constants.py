@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.reproduce import EXPERIMENTS
+from anydepth.reproduce.adaption_settings import LOOKED_AT
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.experiments.proper_adaption import LOOKED_AT, adapted
+from anydepth.reproduce.experiments.proper_adaption import adapted
 from anydepth.reproduce.flows import CPU, LANDSCAPE, PAPER, RESOLUTION, SMOKE, THRESHOLD, Task, trained_or_failed
 from anydepth.reproduce.rules import all_of, better, near, no_worse, undecided
 from anydepth.reproduce.study import Study

@@ -67,7 +67,9 @@ def run(study: Study) -> Findings:
 def _layers(run: Run | None) -> list[list] | None:
     if run is None:
         return None
-    return [np.round(tensor.detach().double().numpy(), 6).tolist() for tensor in block_of(run.model()).theta(0).values()]
+    return [
+        np.round(tensor.detach().double().numpy(), 6).tolist() for tensor in block_of(run.model()).theta(0).values()
+    ]
 
 
 def mlp(weights: list[list]) -> Field:

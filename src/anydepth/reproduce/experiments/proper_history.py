@@ -13,9 +13,9 @@ from anydepth.data.facts import Facts
 from anydepth.data.table import Table
 from anydepth.errors import NumericalError
 from anydepth.reproduce import EXPERIMENTS
+from anydepth.reproduce.adaption_settings import LOOKED_AT
 from anydepth.reproduce.ensemble import data_of
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.experiments.proper_adaption import LOOKED_AT
 from anydepth.reproduce.flows import (
     CPU,
     LANDSCAPE,
