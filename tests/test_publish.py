@@ -73,6 +73,14 @@ def test_evidence_judges_again_without_computing(tmp_path):
     assert set(json.loads((kept / "pieces.json").read_text())["pieces"]) == {"seed-0", "seed-1", "seed-2"}
 
 
+def test_kept_pieces_keep_the_order_of_names(tmp_path):
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        study = Study("x", "cpu", None, (0,), folder, evidence=tmp_path / "kept")
+        assert list(study.piece("one", lambda: {"b": 1, "a": 2})) == ["b", "a"]
+        study.publish_pieces()
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_study_knows_which_pieces_it_has(tmp_path):
     _published(_experiment(), tmp_path / "a", evidence=tmp_path / "kept", seeds=(0,))
     for folder, evidence in ((tmp_path / "a", None), (tmp_path / "b", tmp_path / "kept")):

@@ -45,4 +45,5 @@ def write_pieces(path: Path, digest: str, pieces: dict[str, dict[str, Any]]) -> 
 
 
 def _text(value: Any) -> str:
-    return artifact.json_bytes(value, compact=True).decode().strip()
+    """In one line; studies may go by the order of names."""
+    return artifact.json_bytes(value, compact=True, keep_order=True).decode().strip()
