@@ -1,9 +1,10 @@
 """Forms of trained image nets beside each other: rows of a table, and claims about each of the nets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.images import image_config
@@ -35,7 +36,27 @@ HALVED = "half of K and N"
 Forms = dict[str, dict[str, Any]]
 """By the name of a form: what an exam found."""
 Found = dict[str, dict[int, Any]]
-"""By net and seed: {"forms": Forms, ...}."""
+"""By net and seed: {"forms": Forms, "order": their names, ...}."""
+
+
+def looked(exam: Exam, forms: Mapping[str, nn.Module], choosing: bool = False) -> dict[str, Any]:
+    """What an exam finds in every form; their order too, which JSON does not keep."""
+    return {"forms": {name: exam(form, choosing) for name, form in forms.items()}, "order": list(forms)}
+
+
+def as_trained(model: nn.Module, exam: Exam) -> dict[str, Any]:
+    """A net that is only looked at as it was trained."""
+    return looked(exam, {"as trained": model})
+
+
+def rows_of(found: Found, titles: Mapping[str, str]) -> tuple[tuple[Any, ...], ...]:
+    """A row for every form of every net that is there."""
+    nets = {name: list(seeds.values()) for name, seeds in found.items() if seeds}
+    return tuple(
+        row(titles[name], form, [one["forms"] for one in seen])
+        for name, seen in nets.items()
+        for form in seen[0]["order"]
+    )
 
 
 def row(title: str, form: str, seeds: Sequence[Forms]) -> tuple[Any, ...]:

@@ -8,7 +8,17 @@ from torch import nn
 from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.forms import COLUMNS, NOTES, Found, accuracies_of, depth_of, looked_at, row
+from anydepth.reproduce.forms import (
+    COLUMNS,
+    NOTES,
+    Found,
+    accuracies_of,
+    as_trained,
+    depth_of,
+    looked,
+    looked_at,
+    rows_of,
+)
 from anydepth.reproduce.nets import SETTINGS, Exam, common_seeds, trained_steps, waiting
 from anydepth.reproduce.rules import Judgement, better, not_run
 from anydepth.reproduce.stateful_nets import BASIS_SCHEDULE
@@ -71,13 +81,8 @@ def run(study: Study) -> Findings:
     missing = [title for title in (*NETS, TIED, CONTROL) if not found[title]]
     if missing:
         return waiting(tuple(CLAIMS.values()), COLUMNS, [ABOUT[title] for title in missing])
-    rows = tuple(
-        row(ABOUT[title], form, [one["forms"] for one in seeds.values()])
-        for title, seeds in found.items()
-        for form in next(iter(seeds.values()))["forms"]
-    )
     verdicts = tuple(Verdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
-    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), (_SETTING, *NOTES))
+    return Findings(COLUMNS, rows_of(found, ABOUT), verdicts, lambda: _draw(found), (_SETTING, *NOTES))
 
 
 _SETTING = (
@@ -91,7 +96,7 @@ def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
     assert isinstance(model, ImageNetwork)
     size, steps = next(iter(blocks_of(model).values())).size, trained_steps(model)
     if size == 1:
-        return {"forms": {"as trained": exam(model)}}
+        return as_trained(model, exam)
     half, fewer = (size + 1) // 2, max(1, steps // 2)
     forms = {"as trained": model, HALF: compress(model, size=half), BOTH: compress(model, size=half, steps=fewer)}
     bases = (
@@ -99,7 +104,7 @@ def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
     )
     for name, basis in bases.items():
         forms |= {f"{name}, K = {k}": compress(model, basis, k) for k in CURVE if k < size}
-    return {"forms": {name: exam(form) for name, form in forms.items()}}
+    return looked(exam, forms)
 
 
 def _judged(found: Found, key: str) -> tuple[str, Judgement]:

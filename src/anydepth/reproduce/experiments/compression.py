@@ -14,12 +14,14 @@ from anydepth.reproduce.forms import (
     NOTES,
     Found,
     accuracies_of,
+    as_trained,
     better,
     depth_of,
     each,
     halves_compared,
+    looked,
     no_worse,
-    row,
+    rows_of,
 )
 from anydepth.reproduce.nets import SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, trained_steps, waiting
 from anydepth.reproduce.resnets import shortened
@@ -84,16 +86,11 @@ CLAIMS = {
 def run(study: Study) -> Findings:
     found = examined(study, (NET, CHEAPER), look)
     found |= examined(study, (RESNET,), look_at_resnet, plain=True)
-    found |= examined(study, CONTROLS, lambda model, exam: {"forms": {"as trained": exam(model)}}, plain=True)
+    found |= examined(study, CONTROLS, as_trained, plain=True)
     if not any(found[name] for name in (NET, CHEAPER)):
         return waiting(tuple(CLAIMS.values()), COLUMNS, [NET, CHEAPER, RESNET])
-    rows = tuple(
-        row(TITLE[name], form, [one["forms"] for one in seeds.values()])
-        for name, seeds in found.items()
-        for form in (next(iter(seeds.values()))["forms"] if seeds else ())
-    )
     verdicts = tuple(Verdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
-    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), (setting_of(), *NOTES, *_NOTES))
+    return Findings(COLUMNS, rows_of(found, TITLE), verdicts, lambda: _draw(found), (setting_of(), *NOTES, *_NOTES))
 
 
 _NOTES = (
@@ -128,7 +125,7 @@ def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
         forms |= {alone(way, n): set_solver(deepcopy(model), way, n) for n in counts}
         forms |= {projected(way, n): compress(model, "constant", n, n, way) for n in counts}
     shape = {"half": half, "fewer": fewer, "scheme": scheme}
-    return shape | {"forms": {name: exam(form) for name, form in forms.items()}}
+    return shape | looked(exam, forms)
 
 
 def alone(scheme: str, steps: int) -> str:
@@ -144,7 +141,7 @@ def look_at_resnet(model: nn.Module, exam: Exam) -> dict[str, Any]:
     assert isinstance(model, ResNet)
     short = shortened(model, model.config["layers"] // 2)
     forms = {"as trained": model} | {f"{way} to half": form for way, form in short.items()}
-    return {"forms": {name: exam(form, choosing=True) for name, form in forms.items()}}
+    return looked(exam, forms, choosing=True)
 
 
 Judged = tuple[str, Judgement]

@@ -16,8 +16,9 @@ from anydepth.reproduce.forms import (
     depth_of,
     each,
     halves_compared,
+    looked,
     no_worse,
-    row,
+    rows_of,
 )
 from anydepth.reproduce.mnist_nets import FLAT, GROWN, HALF_RESNET, RESNET, SHORT, SOLVERS, UNITS, config_for, forms_of
 from anydepth.reproduce.nets import Exam
@@ -111,13 +112,10 @@ _PAPER: dict[str, Any] = {"images": 10_000, "recalibration": 100, "changes": []}
 def run(study: Study) -> Findings:
     study.plan(2 * len(NAMES) * len(study.seeds))
     found: Found = {name: {seed: _found(study, name, seed) for seed in study.seeds} for name in NAMES}
-    rows = tuple(
-        row(name, form, [one["forms"] for one in seeds.values()])
-        for name, seeds in found.items()
-        for form in next(iter(seeds.values()))["forms"]
-    )
     verdicts = tuple(Verdict(claim, *_judged(study, found, key)) for key, claim in CLAIMS.items())
-    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), _notes(found))
+    return Findings(
+        COLUMNS, rows_of(found, dict(zip(NAMES, NAMES, strict=True))), verdicts, lambda: _draw(found), _notes(found)
+    )
 
 
 def _found(study: Study, name: str, seed: int) -> dict[str, Any]:
@@ -128,8 +126,7 @@ def _found(study: Study, name: str, seed: int) -> dict[str, Any]:
 
 
 def _look(study: Study, name: str, run: Run) -> dict[str, Any]:
-    exam = Exam(study, run)
-    return {"forms": {form: exam(net, choosing=name == RESNET) for form, net in forms_of(name, run.model()).items()}}
+    return looked(Exam(study, run), forms_of(name, run.model()), choosing=name == RESNET)
 
 
 def _notes(found: Found) -> tuple[str, ...]:

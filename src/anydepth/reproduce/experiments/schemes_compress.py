@@ -7,7 +7,17 @@ from torch import nn
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.forms import COLUMNS, NOTES, Found, accuracies_of, depth_of, looked_at, row
+from anydepth.reproduce.forms import (
+    COLUMNS,
+    NOTES,
+    Found,
+    accuracies_of,
+    as_trained,
+    depth_of,
+    looked,
+    looked_at,
+    rows_of,
+)
 from anydepth.reproduce.nets import (
     COLOUR,
     SETTINGS,
@@ -49,18 +59,13 @@ _COLOUR = COLOUR | {"hats-euler": "#c2571a"}
 
 def run(study: Study) -> Findings:
     found = examined(study, (RK4, "hats-midpoint"), look) | looked_at(study, ("hats-euler",), look)
-    found |= examined(study, (CONTROL,), lambda model, exam: {"forms": {"as trained": exam(model)}})
+    found |= examined(study, (CONTROL,), as_trained)
     if not found[RK4] or not any(found[other] for other in OTHERS):
         return waiting(tuple(CLAIMS.values()), COLUMNS, [RK4, *OTHERS])
-    rows = tuple(
-        row(_TITLE[net], form, [one["forms"] for one in seeds.values()])
-        for net, seeds in found.items()
-        for form in (next(iter(seeds.values()))["forms"] if seeds else ())
-    )
     verdicts = tuple(Verdict(claim, *_judged(found, *key)) for key, claim in CLAIMS.items())
     shape = next(iter(found[RK4].values()))
     notes = (setting_of(), *NOTES, f"K and N: {shape['sizes']} hats with {shape['steps']} steps.", _COST)
-    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), notes)
+    return Findings(COLUMNS, rows_of(found, _TITLE), verdicts, lambda: _draw(found), notes)
 
 
 _COST = "With the same steps RK4 makes four evaluations where Euler makes one: the nets do not cost the same."
@@ -75,8 +80,7 @@ def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
     for words, k, n in zip(("half", "a quarter"), sizes[1:], counts[1:], strict=True):
         forms[f"{words} of K"] = compress(model, size=k)
         forms[f"{words} of K and N"] = compress(model, size=k, steps=n)
-    seen = {name: exam(form) for name, form in forms.items()}
-    return {"sizes": sizes, "steps": counts, "forms": seen}
+    return {"sizes": sizes, "steps": counts} | looked(exam, forms)
 
 
 def _judged(found: Found, other: str, what: str) -> tuple[str, Judgement]:

@@ -18,7 +18,7 @@ from anydepth.reproduce.rules import (
     not_run,
 )
 from anydepth.reproduce.study import Study
-from anydepth.reproduce.tagged import block_of, examine, halvings, named, per_cent
+from anydepth.reproduce.tagged import BASES, block_of, examine, halvings, named, per_cent
 from anydepth.reproduce.tagged_figure import draw
 from anydepth.reproduce.wording import points, spread
 from anydepth.train.config import RunConfig
@@ -83,8 +83,14 @@ def run(study: Study) -> Findings:
         config = config_for(study.scale, seed)
         study.piece(f"train-{seed}", lambda c=config: study.trained("tagger", c).metrics()[-1])
         found.append(study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c))))
-    rows = tuple(_row(found, name) for name in found[0]["forms"])
+    rows = tuple(_row(found, name) for name in sorted(found[0]["forms"], key=_place))
     return Findings(COLUMNS, rows, _verdicts(found), lambda: draw(found), _notes(found[0]))
+
+
+def _place(name: str) -> tuple[int, int, int]:
+    """Of a form in the table: by basis, falling steps and functions."""
+    basis, size, steps = name.split(", ")
+    return BASES.index(basis), -int(steps[4:]), -int(size[4:])
 
 
 def _row(found: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
