@@ -221,15 +221,14 @@ def _draw(found: Found) -> "Figure":
     for place, again in zip(places, (False, True), strict=True):
         for name, seeds in found.items():
             forms = [form for one in seeds.values() for form in one["forms"].values()]
-            costs = [form["evaluations"] for form in forms]
-            place.plot(costs, accuracies_of(forms, again), "o", color=colours[name], alpha=0.8, label=name)
-        lowest = min(
-            np.quantile(accuracies_of(list(one["forms"].values()), again), 0.3) for one in found[GROWN].values()
-        )
-        place.set(xlabel="evaluations of the unit", title="recalibrated" if again else "as it is", xscale="log")
-        place.set_ylim(max(0.0, lowest - 5), 100.2)
+            costs, errors = [form["evaluations"] for form in forms], np.subtract(100, accuracies_of(forms, again))
+            place.plot(costs, np.maximum(errors, 0.01), "o", color=colours[name], alpha=0.8, label=name)
+        place.set(xlabel="evaluations of the unit", title="recalibrated" if again else "as it is", yscale="log")
+        place.set_xscale("log", base=2)
+        place.xaxis.set_major_formatter("{x:g}")
+        place.yaxis.set_major_formatter("{x:g}")
         place.grid(alpha=0.25)
-    places[0].set_ylabel("test accuracy (%)")
+    places[0].set_ylabel("test error (%)")
     places[0].legend(fontsize=8)
     return figure
 
