@@ -107,7 +107,7 @@ class Grid:
     def steps(self, net: str, scheme: str) -> list[int]:
         """With which a net was run by a scheme."""
         forms = next(iter(self.found[net].values()))["forms"]
-        return [int(form.rpartition(" x ")[2]) for form in forms if form.startswith(f"{scheme} x ")]
+        return sorted(int(form.rpartition(" x ")[2]) for form in forms if form.startswith(f"{scheme} x "))
 
     def form(self, net: str, share: float = 1, scheme: str | None = None) -> str:
         """With a share of the trained steps."""

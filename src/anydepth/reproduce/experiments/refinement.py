@@ -20,6 +20,7 @@ from anydepth.train.override import override
 from anydepth.train.runs import Run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FINAL = 8
@@ -128,39 +129,47 @@ def _row(curves: Curves, kind: str) -> tuple[Any, ...]:
     return kind, float(np.mean(values)), min(values), max(values), *means
 
 
+PANELS = {"time": "seconds of the epoch", "accuracy": "validation accuracy (%)", "loss": "training loss"}
+
+
 def _draw(curves: Curves) -> "Figure":
+    """Left the three panels of Fig 7, right the weights at every stage as in Fig 8."""
     import matplotlib.pyplot as plt
 
     stages = curves.found["refined"][0]["stages"]
-    left, right = [[name] * 2 for name in ("time", "accuracy", "loss")], [f"{i}" for i in range(len(stages))]
-    rows = 3 * len(right)
-    mosaic = [[*left[i * 3 // rows], right[i * len(right) // rows]] for i in range(rows)]
+    left, rows = list(PANELS), len(PANELS) * len(stages)
+    mosaic: list[Any] = [[*[left[i * 3 // rows]] * 2, str(i * len(stages) // rows)] for i in range(rows)]
     figure, places = plt.subplot_mosaic(mosaic, figsize=(11, 7.5), constrained_layout=True)
     for kind, colour in COLOURS.items():
         for number, one in enumerate(curves.found[kind]):
-            epochs = one["epochs"]
-            label = kind if number == 0 else None
-            each = np.diff([0, *epochs["seconds"]])
-            for name, values in zip(left, (each, epochs["validation_accuracy"], epochs["train_loss"]), strict=True):
-                places[name[0]].plot(range(1, len(each) + 1), values, color=colour, alpha=0.8, label=label)
-    labels = ("seconds of the epoch", "validation accuracy (%)", "training loss")
-    for (name, _), label in zip(left, labels, strict=True):
+            _draw_epochs(places, one["epochs"], colour, kind if number == 0 else "_")
+    for name, label in PANELS.items():
         places[name].set(ylabel=label)
         places[name].grid(alpha=0.25)
         for at in curves.found["refined"][0]["refined"]:
             places[name].axvline(at + 0.5, color=COLOURS["refined"], linewidth=0.7, linestyle=":")
     places["loss"].set(xlabel="epoch (dotted: the net `refined` is refined)", yscale="log")
-    places["accuracy"].set_ylim(bottom=70 if min(curves.values("fixed", "accuracy")) > 80 else 0)
     places["time"].legend(fontsize=8)
-    for name, stage in zip(right, stages, strict=True):
-        lines = np.array(stage["lines"])
-        for line in lines:
-            places[name].stairs(line, np.linspace(0, 1, len(line) + 1), baseline=None, color=COLOURS["refined"])
-        places[name].set_ylabel(f"M = {lines.shape[1]}")
-        places[name].grid(alpha=0.25)
-    places[right[0]].set_title("Weights of the net `refined` before each refinement, and at the end", fontsize=9)
-    places[right[-1]].set_xlabel("depth t")
+    for number, stage in enumerate(stages):
+        _draw_weights(places[str(number)], stage["lines"])
+    places["0"].set_title("Weights before each refinement, and at the end", fontsize=9)
+    places[str(len(stages) - 1)].set_xlabel("depth t")
     return figure
+
+
+def _draw_epochs(places: dict[str, "Axes"], epochs: dict[str, list[float]], colour: str, label: str) -> None:
+    """A label that begins with _ is not shown."""
+    each = np.diff([0, *epochs["seconds"]])
+    curves = {"time": each, "accuracy": epochs["validation_accuracy"], "loss": epochs["train_loss"]}
+    for name, values in curves.items():
+        places[name].plot(range(1, len(each) + 1), values, color=colour, alpha=0.8, label=label)
+
+
+def _draw_weights(place: "Axes", lines: list[list[float]]) -> None:
+    for line in lines:
+        place.stairs(line, np.linspace(0, 1, len(line) + 1).tolist(), baseline=None, color=COLOURS["refined"])
+    place.set_ylabel(f"M = {len(lines[0])}")
+    place.grid(alpha=0.25)
 
 
 EXPERIMENTS.add(

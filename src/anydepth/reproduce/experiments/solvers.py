@@ -79,12 +79,18 @@ def _short(resnet: ResNet, layers: int) -> list[tuple[str, nn.Module]]:
 def _rows(found: dict[str, dict[int, Any]]) -> list[tuple[Any, ...]]:
     rows = []
     for net, seeds in found.items():
-        for form in next(iter(seeds.values()))["forms"]:
+        for form in sorted(next(iter(seeds.values()))["forms"], key=_place):
             seen = [one["forms"][form] for one in seeds.values()]
             means = [float(np.mean([one[key] for one in seen])) for key in ("accuracy", "milliseconds")]
             again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
             rows.append((TITLE[net], form, means[0], again, seen[0]["evaluations"], means[1], len(seen)))
     return rows
+
+
+def _place(form: str) -> tuple[str, int]:
+    """Forms of one kind beside each other, by their number of steps."""
+    kind, _, steps = form.rpartition(" ")
+    return kind, int(steps) if steps.isdigit() else 0
 
 
 def _draw(grid: Grid) -> "Figure":
