@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from fractions import Fraction
+from math import inf
 from time import perf_counter
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ from anydepth.train.runs import Run
 BASES = ("constant", "linear", "discontinuous")
 SHOWN = 12
 """Words of the sentence whose attention is drawn."""
+PASSES = 40
+"""Of each form, to find the fastest: other work may run beside."""
 COMPARED = 50
 """Sentences whose attention is compared over depth."""
 
@@ -89,8 +92,8 @@ def _seen(run: Run, model: nn.Module, test: Sentences) -> dict[str, Any]:
         for inputs, targets in (fitting(model, batch) for batch in batches_of(test, run.facts, 200)):
             right += _right(model, inputs, targets)
     accuracy = 100 * sum(right) / int(test.lengths.sum())
-    cost = {"milliseconds": _time(run, model, test), "evaluations": nfe_of(model)}
-    return {"accuracy": accuracy, "right": right, "parameters": summary(model).parameters, **cost}
+    cost = {"parameters": summary(model).parameters, "evaluations": nfe_of(model)}
+    return {"accuracy": accuracy, "right": right, **cost}
 
 
 def _right(model: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor) -> list[int]:
@@ -103,17 +106,18 @@ def _right(model: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor) -> lis
     return is_right.sum(-1).tolist()
 
 
-def _time(run: Run, model: nn.Module, test: Sentences) -> float:
-    """Milliseconds of a word, in the batch of middle length: the fastest of five passes."""
-    batches = list(batches_of(test, run.facts, 50))
-    inputs, targets = fitting(model, batches[len(batches) // 2])
-    times = []
-    with evaluating(model):
-        for _ in range(5):
-            began = perf_counter()
-            _right(model, inputs, targets)
-            times.append(perf_counter() - began)
-    return 1000 * min(times) / int((targets != IGNORED).sum())
+def milliseconds(study: Study, run: Run) -> dict[str, float]:
+    """Of a word in the batch of middle length, by form: the fastest of many passes, taken in turns."""
+    batches = list(batches_of(run.dataset(study.data).part("test"), run.facts, 50))
+    forms, times = forms_of(run.model()), {}
+    inputs, targets = fitting(run.model(), batches[len(batches) // 2])
+    for _ in range(PASSES):
+        for name, form in forms.items():
+            with evaluating(form):
+                began = perf_counter()
+                _right(form, inputs, targets)
+                times[name] = min(perf_counter() - began, times.get(name, inf))
+    return {name: 1000 * time / int((targets != IGNORED).sum()) for name, time in times.items()}
 
 
 def _attention_over_depth(model: nn.Module, run: Run, test: Sentences) -> dict[str, Any]:

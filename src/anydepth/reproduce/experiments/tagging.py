@@ -18,7 +18,7 @@ from anydepth.reproduce.rules import (
     not_run,
 )
 from anydepth.reproduce.study import Study
-from anydepth.reproduce.tagged import BASES, block_of, examine, halvings, named, per_cent
+from anydepth.reproduce.tagged import BASES, block_of, examine, halvings, milliseconds, named, per_cent
 from anydepth.reproduce.tagged_figure import draw
 from anydepth.reproduce.wording import points, spread
 from anydepth.train.config import RunConfig
@@ -75,14 +75,16 @@ def config_for(scale: str, seed: int) -> RunConfig:
 
 
 def run(study: Study) -> Findings:
-    study.plan(2 * len(study.seeds))
+    study.plan(3 * len(study.seeds))
     if study.scale == "smoke":
         _write_tiny_treebank(study)
     found = []
     for seed in study.seeds:
         config = config_for(study.scale, seed)
         study.piece(f"train-{seed}", lambda c=config: study.trained("tagger", c).metrics()[-1])
-        found.append(study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c))))
+        seen = study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c)))
+        times = study.piece(f"time-{seed}", lambda c=config: milliseconds(study, study.trained("tagger", c)))
+        found.append(seen | {"times": times})
     rows = tuple(_row(found, name) for name in sorted(found[0]["forms"], key=_place))
     return Findings(COLUMNS, rows, _verdicts(found), lambda: draw(found), _notes(found[0]))
 
@@ -96,7 +98,7 @@ def _place(name: str) -> tuple[int, int, int]:
 def _row(found: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
     seen = [one["forms"][name] for one in found]
     basis, size, steps = name.split(", ")
-    time = round(min(one["milliseconds"] for one in seen), 4)
+    time = round(min(one["times"][name] for one in found), 4)
     accuracy = spread([one["accuracy"] for one in seen])
     return (basis, size[4:], steps[4:], accuracy, seen[0]["evaluations"], time, seen[0]["parameters"])
 
