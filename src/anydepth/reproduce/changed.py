@@ -4,7 +4,7 @@ from typing import Any
 
 from anydepth.reproduce.entries import Entry
 from anydepth.reproduce.overview import link
-from anydepth.reproduce.renamed import RENAMED
+from anydepth.reproduce.renamed import MOVED, RENAMED
 from anydepth.reproduce.section import row, table_head
 
 _HEAD = """# Changed verdicts
@@ -46,9 +46,16 @@ def _change(study: str, earlier: dict[str, Any], entry: Entry) -> tuple[str, str
     sentence = RENAMED.get(study, {}).get(claim, claim)
     now = next((v for v in entry.verdicts if v["claim"] == sentence), None)
     if now is None:
-        why = "dropped" if not sentence else "restated: see the present claims of the study"
-        return claim, earlier["verdict"], "-", why
+        return claim, earlier["verdict"], "-", _why_not(study, claim, sentence)
     if now["verdict"] == earlier["verdict"]:
         return None
     told = claim if sentence == claim else f"{claim} (now: {sentence})"
     return told, earlier["verdict"], now["verdict"], f"{now['kind']}: {now['figures']}"
+
+
+def _why_not(study: str, claim: str, sentence: str) -> str:
+    """Why a claim is no longer there."""
+    moved = next((to for begins, (at, to) in MOVED.items() if at == study and claim.startswith(begins)), None)
+    if moved is not None:
+        return f"moved to `{moved}`"
+    return "restated: see the present claims of the study" if sentence else "dropped: see the changes of the study"
