@@ -91,6 +91,11 @@ def test_a_page_has_every_study_with_verdicts_data_notes_and_figure(tmp_path):
     assert "2. Paper: 1 %. Ours: 2 %. Rule: waiting.\n" in text
 
 
+def test_tiny_chances_are_not_told_apart(tmp_path):
+    text = pages(_kept(tmp_path, _result("one", _verdict("so", _better(0.0)))), tmp_path)["continuousnet.md"]
+    assert "p < 1e-06." in text
+
+
 def test_changes_are_printed_with_their_study(tmp_path):
     text = pages(_kept(tmp_path, _result("crossings", paper="Proper ODEs, Fig 1")), tmp_path)["proper-odes.md"]
     assert all(change.before in text for change in CHANGES["crossings"])
@@ -146,7 +151,7 @@ def test_changed_verdicts_are_listed_and_others_are_not(tmp_path):
     before = {name: {"verdicts": [{"claim": claim, "verdict": "holds"} for claim in claims]} for name in ("new", "old")}
     judged = _result("new", _verdict("same", _better(0.01)), _verdict("changed", _better(0.5, None)))
     text = changed_page(entries(_kept(tmp_path, judged, _earlier("old"))), before)
-    assert "5 of 6 verdicts changed." in text
+    assert "5 of 6 verdicts changed, 3 of them because their study was not run again yet." in text
     assert "| changed | holds | undecided | better: +1 points |" in text
     assert "| gone | holds | - | restated" in text
     assert text.count("| holds | not run |") == 3

@@ -20,8 +20,12 @@ def changed_page(found: list[Entry], before: dict[str, Any]) -> str:
     sections = [_section(name, before[name]["verdicts"], known.get(name)) for name in sorted(before)]
     total = sum(len(earlier["verdicts"]) for earlier in before.values())
     changed = sum(number for number, _ in sections)
+    waiting = sum(
+        len(earlier["verdicts"]) for name, earlier in before.items() if name not in known or known[name].is_earlier
+    )
+    told = f"{changed} of {total} verdicts changed, {waiting} of them because their study was not run again yet."
     lines = [line for _, some in sections for line in some]
-    return "\n".join([_HEAD, f"{changed} of {total} verdicts changed.", "", *lines])
+    return "\n".join([_HEAD, told, "", *lines])
 
 
 def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> tuple[int, list[str]]:

@@ -64,7 +64,7 @@ HEADLINES = (
         ("coupled", "adjoint-steps"),
         ("adjoint", "gradients"),
     ),
-    Headline("Where a net becomes an ODE (P Figs 3, 4)", ("proper-grid",)),
+    Headline("Where a net becomes an ODE (P Figs 3, 4, 17, 18)", ("proper-grid", "spheres")),
     Headline("Step control while training (P Table 1)", ("adaption", "adaption-full")),
 )
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+SMALL = 1e-6
+"""Chances below this are not told apart."""
+
 
 def section(result: dict[str, Any], figure: str | None = None) -> str:
     """The section of a study that was judged by the present rules."""
@@ -53,7 +56,7 @@ def _found(number: int, verdict: dict[str, Any]) -> str:
         f"Paper: {verdict['paper']}" if verdict["paper"] else "",
         f"Ours: {verdict['ours']}" if verdict["ours"] else "",
         f"Rule: {looked_at}" if looked_at else "",
-        f"p = {chance:.2g}" if chance is not None else "",
+        "" if chance is None else f"p = {chance:.2g}" if chance >= SMALL else f"p < {SMALL:g}",
     ]
     return f"{number}. " + " ".join(f"{part.strip().rstrip('.')}." for part in parts if part)
 
