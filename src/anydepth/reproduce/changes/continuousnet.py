@@ -7,9 +7,9 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     "full-scale": (
         Change(
             SECOND,
-            "The Euler recipes of C start at their final depth, 32 (CIFAR-10) and 8 (CIFAR-100), and are not refined; "
-            "Fig 11 (b) and (c) are the paper's nets; rows of C Table 1a and S Tables 4 and 5 that were missing are "
-            "there.",
+            "The Euler recipes of C start at their final depth, 32 (CIFAR-10) and 8 (CIFAR-100), and are not "
+            "refined; Fig 11 (b) and (c) are the paper's nets; rows of C Table 1a and S Tables 4 and 5 that were "
+            "missing are there.",
             "The recipes contradicted C section 5.1.",
             "Nothing had been run: 24 claims were undecided.",
         ),
@@ -75,8 +75,8 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "Stopped after one seed.",
             "`At most 1.1 times what the evaluations predict` had failed, and validation costs time at every depth.",
             "3,000 and 1,000 images, 3 seeds: 0.429 of the time, 1.10 times the prediction (does not hold), -0.35 "
-            "points (holds), late schedule 0.34 of the time and -0.42 points (holds), lower training loss after 8 of 9 "
-            "refinements (does not hold).",
+            "points (holds), late schedule 0.34 of the time and -0.42 points (holds), lower training loss after 8 of "
+            "9 refinements (does not hold).",
         ),
         Change(
             FIRST,

@@ -6,12 +6,12 @@ from anydepth.reproduce.experiment import Change
 _STEADY = (
     Change(
         FIRST,
-        "The rule of `a controller without oscillation` became stricter: at most 2 changes in the last half instead of "
-        "3, at most 0.8 times the evaluations of Algorithm 1, proper also by agreement, and compared with the grid's "
-        "best proper net instead of with Algorithm 1.",
+        "The rule of `a controller without oscillation` became stricter: at most 2 changes in the last half instead "
+        "of 3, at most 0.8 times the evaluations of Algorithm 1, proper also by agreement, and compared with the "
+        "grid's best proper net instead of with Algorithm 1.",
         "The rule before asked for nothing that a constant number of steps would not give.",
-        "Only seed 0 had been seen: `steady` took 0.51 times the evaluations of Algorithm 1 on spheres and 0.94 times "
-        "on three minima.",
+        "Only seed 0 had been seen: `steady` took 0.51 times the evaluations of Algorithm 1 on spheres and 0.94 "
+        "times on three minima.",
     ),
     Change(
         FIRST,
@@ -42,14 +42,14 @@ _STEADY = (
         "A seed for which the grid has no proper net is left out of the gap to the grid; before, it made the claim "
         "fail.",
         "On seeds 17 to 21 the grid had no proper net for one spheres seed, which says nothing about `steady`.",
-        "Spheres, seeds 17 to 21, would not have held; with the changed rule 0.75 times the evaluations, +0.27 points "
-        "(holds). Three minima 0.65 times, -4.84 points with a standard error of 1.58 (does not hold). For three "
-        "minima, `settle` 0.65 and 0.8 and at least 18 steps were then tried on the same seeds and did not help.",
+        "Spheres, seeds 17 to 21, would not have held; with the changed rule 0.75 times the evaluations, +0.27 "
+        "points (holds). Three minima 0.65 times, -4.84 points with a standard error of 1.58 (does not hold). For "
+        "three minima, `settle` 0.65 and 0.8 and at least 18 steps were then tried on the same seeds and did not help.",
     ),
     Change(
         SECOND,
-        "The grid's best run became one number of steps for all seeds, the one with the highest mean accuracy; before "
-        "it was, for each seed, its most accurate proper net. Judged seeds from 17-21 to 22-26.",
+        "The grid's best run became one number of steps for all seeds, the one with the highest mean accuracy; "
+        "before it was, for each seed, its most accurate proper net. Judged seeds from 17-21 to 22-26.",
         "Table 1 prints a mean and a spread of one run; the best net of every seed, picked on test data, has luck on "
         "its side.",
         "Three minima, seeds 17 to 21: -4.84 points (standard error 1.58), does not hold.",
@@ -58,8 +58,8 @@ _STEADY = (
         SECOND,
         "`settle` went from 0.92 to 0.96, chosen on validation data of seeds 10 to 21; judged seeds from 22-26 to "
         "27-31.",
-        "At the published length, seeds 22 to 26, `steady` cost 0.85 times the evaluations of Algorithm 1 on spheres: "
-        "more than 0.8.",
+        "At the published length, seeds 22 to 26, `steady` cost 0.85 times the evaluations of Algorithm 1 on "
+        "spheres: more than 0.8.",
         "Spheres, seeds 22 to 26: 0.85 times (does not hold); the other figures of these seeds were not kept.",
     ),
 )
@@ -144,8 +144,8 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             FIRST,
             "512 steps instead of the paper's 256, and three seeds again.",
             "With 256 steps one of five seeds still crossed in 0.49 % of pairs, the others in at most 0.04 %.",
-            "256 steps, 10,000 iterations, 5 seeds: 9.87 % and 0.11 %, ratio 93: does not hold. After the change, 512 "
-            "steps and 3 seeds: 10.60 % and 0.06 %, ratio 189: holds.",
+            "256 steps, 10,000 iterations, 5 seeds: 9.87 % and 0.11 %, ratio 93: does not hold. After the change, "
+            "512 steps and 3 seeds: 10.60 % and 0.06 %, ratio 189: holds.",
         ),
         Change(
             SECOND,
@@ -182,8 +182,8 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             SECOND,
             "Run again with the same settings, after rounding in Euler's steps had changed.",
             "The code of small fields had become another.",
-            "Proper from some number of steps on: three minima 4 of 5 seeds (does not hold), in full 4 of 5 (does not "
-            "hold); afterwards 5 of 5 and 5 of 5 (holds). RK4's critical step 18.4, 8.0 and 6.7 times Euler's, "
+            "Proper from some number of steps on: three minima 4 of 5 seeds (does not hold), in full 4 of 5 (does "
+            "not hold); afterwards 5 of 5 and 5 of 5 (holds). RK4's critical step 18.4, 8.0 and 6.7 times Euler's, "
             "afterwards 16.0, 7.0 and 6.1 times.",
         ),
         Change(
@@ -214,8 +214,8 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             SECOND,
             "The study was added, with 10,000 of 30,000 iterations and a learning rate chosen for every number of "
             "steps.",
-            "`proper-grid` had shown that accuracy depends on the step for three minima at the published rate, and the "
-            "paper says that trends may be due to that rate.",
+            "`proper-grid` had shown that accuracy depends on the step for three minima at the published rate, and "
+            "the paper says that trends may be due to that rate.",
             "`proper-grid`, three minima in full: 96.2 % with 1 step to 81.1 % with 16, does not hold.",
         ),
         Change(

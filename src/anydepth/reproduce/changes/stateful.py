@@ -37,8 +37,7 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "The claim `Shortening with projection to K = N constants beats shortening alone` got a verdict.",
             "Its figures had been in the table without one.",
             "With projection -56.4 points at N = 1, -44.3 at 2, -20.5 at 3, -8.1 at 4, -4.0 at 5, -2.8 at 6, -1.9 at "
-            "7: "
-            "does not hold.",
+            "7: does not hold.",
         ),
         Change(
             SECOND,
