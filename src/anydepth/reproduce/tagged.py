@@ -3,7 +3,7 @@
 from copy import deepcopy
 from fractions import Fraction
 from math import inf
-from time import perf_counter
+from time import process_time
 from typing import Any, cast
 
 import numpy as np
@@ -26,7 +26,7 @@ from anydepth.train.runs import Run
 BASES = ("constant", "linear", "discontinuous")
 SHOWN = 12
 """Words of the sentence whose attention is drawn."""
-PASSES = 40
+PASSES = 10
 """Of each form, to find the fastest: other work may run beside."""
 COMPARED = 50
 """Sentences whose attention is compared over depth."""
@@ -107,16 +107,16 @@ def _right(model: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor) -> lis
 
 
 def milliseconds(study: Study, run: Run) -> dict[str, float]:
-    """Of a word in the batch of middle length, by form: the fastest of many passes, taken in turns."""
+    """Of processor time for a word in the batch of middle length, by form: the fastest of several passes, in turns."""
     batches = list(batches_of(run.dataset(study.data).part("test"), run.facts, 50))
     forms, times = forms_of(run.model()), {}
     inputs, targets = fitting(run.model(), batches[len(batches) // 2])
     for _ in range(PASSES):
         for name, form in forms.items():
             with evaluating(form):
-                began = perf_counter()
+                began = process_time()
                 _right(form, inputs, targets)
-                times[name] = min(perf_counter() - began, times.get(name, inf))
+                times[name] = min(process_time() - began, times.get(name, inf))
     return {name: 1000 * time / int((targets != IGNORED).sum()) for name, time in times.items()}
 
 

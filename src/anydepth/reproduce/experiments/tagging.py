@@ -62,7 +62,7 @@ CLAIMS = {
     ),
     "german": Claim("German-HDT behaves alike", "S Fig 6", "a picture"),
 }
-COLUMNS = ("basis", "K", "N", "accuracy (%)", "evaluations", "ms per word", "parameters")
+COLUMNS = ("basis", "K", "N", "accuracy (%)", "evaluations", "processor ms per word", "parameters")
 _SMOKE = [
     *("model.options.width=8", "training.steps=12", "training.batch=8", "refine.at=[3,6]", "schedule.warmup=4"),
     *("data.name=treebank", "data.options.folder=tiny"),
@@ -83,7 +83,7 @@ def run(study: Study) -> Findings:
         config = config_for(study.scale, seed)
         study.piece(f"train-{seed}", lambda c=config: study.trained("tagger", c).metrics()[-1])
         seen = study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c)))
-        times = study.piece(f"time-{seed}", lambda c=config: milliseconds(study, study.trained("tagger", c)))
+        times = study.piece(f"processor-time-{seed}", lambda c=config: milliseconds(study, study.trained("tagger", c)))
         found.append(seen | {"times": times})
     rows = tuple(_row(found, name) for name in sorted(found[0]["forms"], key=_place))
     return Findings(COLUMNS, rows, _verdicts(found), lambda: draw(found), _notes(found[0]))
