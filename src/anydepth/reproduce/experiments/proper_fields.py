@@ -177,7 +177,7 @@ def _draw(fields: dict[str, Field], found: dict[str, dict[str, Any]], minima: Re
         place.plot(*sinks.T, "*", color="#c2571a", markersize=10, linestyle="", label="sink")
         place.set(title="true field" if name == "true" else f"learnt, {name}", xlabel="x", ylabel="v")
         place.set(xlim=BOX[0], ylim=BOX[1])
-    axes[0][0].legend(fontsize=8)
+    axes[0][0].legend(fontsize=8, loc="upper right")
     for place in axes.flat[len(shown) :]:
         place.axis("off")
     return figure
