@@ -104,8 +104,8 @@ def _shortened(model: nn.Module, size: int, steps: int) -> dict[str, nn.Module]:
 
 def _skipped(model: nn.Module) -> nn.Module:
     """A ResNet with every other layer left out; those that stay are as they were."""
-    half = {key: model.config[key] / 2 for key in ("size", "steps", "scale")}
-    short = ad.build("image", **model.config | {key: int(value) for key, value in half.items()})
+    config: dict[str, Any] = model.config  # pyright: ignore[reportAssignmentType]
+    short = ad.build("image", **config | {key: int(config[key] / 2) for key in ("size", "steps", "scale")})
     (block,), name = ad.blocks_of(model).values(), next(iter(ad.blocks_of(model)))
     lifted = {f"{name}.unit.{tensor}" for tensor in block.lifted}
     short.load_state_dict({key: x[::2] if key in lifted else x for key, x in model.state_dict().items()})

@@ -8,7 +8,7 @@ from torch import nn
 
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.images import image_config
-from anydepth.reproduce.nets import SMOKE, Exam, Look, found_net, unpacked
+from anydepth.reproduce.nets import SMOKE, Exam, Look, found_net, is_done, unpacked
 from anydepth.reproduce.rules import Judgement, all_of, instance_groups_better, instance_no_worse, undecided
 from anydepth.reproduce.stateful_nets import LATER
 from anydepth.reproduce.study import Study
@@ -144,7 +144,7 @@ def _trained(found: Found, name: str, seed: int) -> float:
 def later_net(study: Study, title: str, seed: int) -> Run | None:
     """A net that was declared for later: the campaign's where it has it; tiny at smoke scale."""
     if study.scale == "cpu":
-        return found_net(study, title, seed)
+        return found_net(study, title, seed) if is_done(study, title, seed) else None
     return study.trained(f"image-{title}", later_config(title, seed, study.scale))
 
 

@@ -36,7 +36,8 @@ def as_blocks(resnet: ResNet) -> ImageNetwork:
 def skipped(resnet: ResNet, layers: int) -> ResNet:
     """The net without some of its units: those that stay are spread evenly, the first and the last among them."""
     config: dict[str, Any] = resnet.config
-    short, before = ResNet(**config | {"layers": layers}), config["layers"]
+    before: int = config["layers"]
+    short = ResNet(**{**config, "layers": layers})
     places = torch.linspace(0, before - 1, layers).round().int().tolist() if layers > 1 else [0]
     whole = resnet.state_dict()
     values = {name: tensor for name, tensor in whole.items() if not name.startswith("stages.")}

@@ -166,15 +166,21 @@ def _rows(found: Found) -> list[tuple[Any, ...]]:
     for name in NAMES:
         if found[name]:
             forms = next(iter(found[name].values()))["forms"]
-            rows += [_row(found, name, form) for form in forms]
+            rows += [_row(found, name, form) for form in sorted(forms, key=lambda f: (forms[f]["evaluations"], f))]
     return rows
 
 
 def _row(found: Found, name: str, form: str) -> tuple[Any, ...]:
     seen = [one["forms"][form] for one in found[name].values()]
-    mean = {key: float(np.mean([one[key] for one in seen])) for key in ("evaluations", "accuracy", "milliseconds")}
+    mean = {key: float(np.mean([one[key] for one in seen])) for key in ("evaluations", "accuracy")}
+    times = [one["milliseconds"] for one in seen if one["milliseconds"] is not None]
     again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
-    figures = (int(mean["evaluations"]), round(mean["accuracy"], 2), round(again, 2), round(mean["milliseconds"], 3))
+    figures = (
+        int(mean["evaluations"]),
+        round(mean["accuracy"], 2),
+        round(again, 2),
+        round(min(times), 3) if times else None,
+    )
     return (TITLE[name], form, *figures, seen[0]["parameters"], len(seen))
 
 
@@ -185,7 +191,7 @@ def _notes(found: Found) -> tuple[str, ...]:
         "Evaluations are those of residual units for one image in all blocks; the two stitches are not counted.",
         "skipped: units left out; stretched: units left out and the others' steps longer; merged: neighbours averaged, "
         "steps longer; projected: projected onto hats.",
-        "Milliseconds: one thread, a batch of 100, the fastest of five passes; other work ran beside.",
+        "Milliseconds: of the processor, one thread, a batch of 100, the least of five passes.",
         f"Seeds that are done: {'; '.join(f'{name} {known}' for name, known in seeds.items())}.",
     )
 
