@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import anydepth as ad
-from anydepth.data.table import Table
+from anydepth.data.table import Batch, Table
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.recipes import RECIPES
 from anydepth.report.collect import without_blocks
@@ -29,6 +29,8 @@ TITLES = {
     "resnet": "ResNet: Euler, 8 steps, scale 8",
 }
 _RECIPES = {"continuous": "digits", "resnet": "digits-resnet"}
+_BATCHES = 8
+"""Of training images, for batch statistics."""
 _HALF_AS_DEEP = ("model.options.size=4", "model.options.steps=4", "model.options.scale=4")
 """The control with half of its layers."""
 
@@ -58,6 +60,7 @@ def train_shallow(out: Path, seed: int, watching: Watching) -> float:
 def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
     """Test accuracy as trained, with every solver, compressed, and without the block; as JSON values."""
     model, data, last = run.model(), run.dataset(None).part("test"), run.metrics()[-2]
+    again = training_batches(run, None)[:_BATCHES]
     (block,) = ad.blocks_of(model).values()
     half, steps = block.size // 2, block.steps or 1
     pairs = [(scheme, n) for scheme in SCHEMES for n in STEPS]
@@ -76,7 +79,7 @@ def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
         "accuracy": accuracy(run, model, data),
         "identity": accuracy(run, without_blocks(model), data),
         "solvers": solvers,
-        "compressed": {str(size): _compressed(run, model, size, data) for size in range(1, block.size + 1)},
+        "compressed": {str(size): _compressed(run, model, size, data, again) for size in range(1, block.size + 1)},
         "half": {
             "size": half,
             "steps": steps // 2,
@@ -85,7 +88,7 @@ def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
         "shortened": {
             way: {
                 "accuracy": accuracy(run, short, data),
-                "recalibrated": _recalibrated(run, short, data),
+                "recalibrated": _recalibrated(run, short, data, again),
                 "evaluations": ad.summary(short).nfe,
             }
             for way, short in _shortened(model, half, steps // 2).items()
@@ -122,16 +125,16 @@ def compress_half(run: Run, out: Path) -> Run:
     return save_derived(run, out, ad.compress(model, size=size, steps=steps), transform)
 
 
-def _compressed(run: Run, model: nn.Module, size: int, data: Table) -> dict[str, Any]:
+def _compressed(run: Run, model: nn.Module, size: int, data: Table, again: list[Batch]) -> dict[str, Any]:
     small = ad.compress(model, size=size)
     (block,) = ad.blocks_of(small).values()
-    values = {"accuracy": accuracy(run, small, data), "recalibrated": _recalibrated(run, small, data)}
+    values = {"accuracy": accuracy(run, small, data), "recalibrated": _recalibrated(run, small, data, again)}
     return values | {"parameters": _count(small), "block_parameters": block.counts()[0]}
 
 
-def _recalibrated(run: Run, model: nn.Module, data: Table) -> float:
-    """Accuracy with batch statistics estimated anew on the run's training images."""
-    return accuracy(run, ad.recalibrate(deepcopy(model), training_batches(run, None)), data)
+def _recalibrated(run: Run, model: nn.Module, data: Table, again: list[Batch]) -> float:
+    """Accuracy with batch statistics estimated anew on training images."""
+    return accuracy(run, ad.recalibrate(deepcopy(model), again), data)
 
 
 def accuracy(run: Run, model: nn.Module, data: Table) -> float:
