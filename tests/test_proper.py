@@ -622,6 +622,13 @@ def test_crossings_are_a_hundred_times_as_frequent(coarse, fine, verdict):
     assert word(proper_crossings.more_often(found, 19_900)) == verdict
 
 
+@pytest.mark.parametrize(("rate", "verdict"), [(0.0049, "does not hold"), (0.004, "holds")])
+def test_the_nets_that_were_trained_are_judged_by_the_ratio_of_their_mean_rates(rate, verdict):
+    found = {"coarse": crossed(0.1, 0.12, 0.09, 0.1, 0.07), "fine": crossed(rate, 0.0, 0.0, 0.0, 0.0)}
+    assert word(proper_crossings.these(found, 19_900)) == verdict  # ratios of 98 and 120
+    assert word(proper_crossings.these({"coarse": [None], "fine": crossed(0.0)}, 19_900)) == "undecided"
+
+
 def test_no_crossing_counts_as_half_a_pair_and_nets_without_one_are_counted():
     found = {"coarse": crossed(0.1, 0.1, 0.1), "fine": crossed(0.0, 0.0, 0.0)}
     assert "at least 200" in proper_crossings.more_often(found, 1000).ours

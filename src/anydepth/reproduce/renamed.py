@@ -92,7 +92,7 @@ RENAMED: dict[str, dict[str, str]] = {
     },
     "crossings": {
         "Trajectories cross with large steps at least 100 times as often as with small ones": (
-            "Trajectories cross at least 100 times as often with h = 1/8 as with h = 1/256"
+            "These nets: trajectories cross at least 100 times as often with h = 1/8 as with h = 1/256"
         ),
     },
     "fields": {
