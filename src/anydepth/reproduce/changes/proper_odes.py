@@ -159,8 +159,8 @@ CHANGES: dict[str, tuple[Change, ...]] = {
         new_rules("the one claim held"),
         Change(
             SECOND,
-            "The claim about the nets that were trained, by the earlier rule (ratio of the mean rates), stands beside the "
-            "claim about all nets.",
+            "The claim about the nets that were trained, by the earlier rule (ratio of the mean rates), stands beside "
+            "the claim about all nets.",
             "The rule was to stay as it was; the interval over seeds alone cannot refute with one seed this far off.",
             "256 steps, 30,000 iterations, 5 seeds: 16.83 % and 0.726 % of pairs, ratio 23; over seeds undecided.",
         ),

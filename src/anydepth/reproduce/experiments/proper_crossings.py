@@ -37,7 +37,7 @@ THESE = Claim(
     "P section 4, Fig 1",
     "crossings at h = 1/8, none at h = 1/256",
 )
-"""The rule of every publication so far: the ratio of the mean rates of the nets that were trained, whatever others do."""
+"""The rule of every publication so far: the ratio of the mean rates of the nets that were trained."""
 NONE = Claim(
     f"At least {100 * NEARLY_ALL:g} % of all nets trained with h = 1/{FINE} have no trajectories that cross",
     "P section 4, Fig 1",
@@ -68,8 +68,8 @@ def run(study: Study) -> Findings:
         f"Trajectories of {POINTS[study.scale]} test points ({pairs:,} pairs) are straight pieces between the steps of "
         "the training. The rate is the share of pairs that cross, decided exactly.",
         f"Rule for these nets: the ratio of the mean rates is at least {RATIO}.",
-        f"Rule for all nets: the mean over seeds of the rate with {steps['coarse']} steps less {RATIO} times the rate with "
-        f"{steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. No crossing counts as "
+        f"Rule for all nets: the mean over seeds of the rate with {steps['coarse']} steps less {RATIO} times the rate "
+        f"with {steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. No crossing counts as "
         "half a pair.",
     )
     columns = ("net", "steps", "seed", "accuracy (%)", "pairs that cross (%)")
