@@ -69,8 +69,8 @@ def run(study: Study) -> Findings:
         "the training. The rate is the share of pairs that cross, decided exactly.",
         f"Rule for these nets: the ratio of the mean rates is at least {RATIO}.",
         f"Rule for all nets: the mean over seeds of the rate with {steps['coarse']} steps less {RATIO} times the rate "
-        f"with {steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. No crossing counts as "
-        "half a pair.",
+        f"with {steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. No crossing counts "
+        "as half a pair.",
     )
     columns = ("net", "steps", "seed", "accuracy (%)", "pairs that cross (%)")
     verdicts = (these(found, pairs), more_often(found, pairs), none_at_all(found))
