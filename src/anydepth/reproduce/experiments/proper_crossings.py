@@ -69,7 +69,7 @@ def run(study: Study) -> Findings:
         "the training. The rate is the share of pairs that cross, decided exactly.",
         f"Rule for these nets: the ratio of the mean rates is at least {RATIO}.",
         f"Rule for all nets: the mean over seeds of the rate with {steps['coarse']} steps less {RATIO} times the rate "
-        f"with {steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. No crossing counts "
+        f"with {steps['fine']}, which is above 0 where the ratio of the mean rates is above {RATIO}. None counts "
         "as half a pair.",
     )
     columns = ("net", "steps", "seed", "accuracy (%)", "pairs that cross (%)")
