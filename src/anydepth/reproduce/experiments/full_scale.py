@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,7 +86,8 @@ def parameters_of(form: Form) -> int:
 
 def hours_of(config: RunConfig) -> float:
     """What one training takes on two cores, to one digit or so: evaluations of units only."""
-    images, options = IMAGES[config.data.name], ImageNetwork(**config.model.options).config
+    defaults = {name: one.default for name, one in signature(ImageNetwork).parameters.items()}
+    images, options = IMAGES[config.data.name], defaults | config.model.options
     pixels = images.shape[1] * images.shape[2]
     work = sum(c**2 * pixels / 4**stage for stage, c in enumerate(options["channels"]))
     steps = options["steps"] or options["size"]
