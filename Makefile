@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test soak evidence campaign campaign-status lint check bench format clean
+.PHONY: demo test soak evidence studies campaign campaign-status lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -11,9 +11,14 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/pytest -n 2
 
-# The page of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
+# The pages of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
 evidence: $(READY)
-	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence.md
+	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence
+
+# All studies at the scale of two cores, one after another: a day. Parts that are in evidence/ are not run again.
+studies: $(READY)
+	set -e; for name in $$($(BIN)/anydepth list --json | $(BIN)/python -c 'import json, sys; print(*json.load(sys.stdin)["reproductions"])'); do \
+	  $(BIN)/anydepth reproduce $$name $(if $(DATA),--data $(DATA)) --evidence evidence; done
 
 # The long trainings that the studies at real scale share, one after another with one thread: days. May be killed at any
 # moment and started again. DATA is the data directory, NETS where the nets are kept.

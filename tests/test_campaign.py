@@ -12,48 +12,56 @@ from pathlib import Path
 import pytest
 import torch
 
-from anydepth.block.form import forms_of
 from anydepth.errors import NumericalError
 from anydepth.reproduce.campaign import run as campaign_run
 from anydepth.reproduce.campaign.nets import Net, nets
 from anydepth.reproduce.campaign.state import share_done, state_of
+from anydepth.reproduce.nets import evaluations_of, packed, unpacked
+from anydepth.reproduce.resnets import as_blocks, shortened, skipped
 from anydepth.surgery.store import load, save
 from anydepth.train.config import ModelSettings, read_config
-from anydepth.zoo.models.image import ImageNetwork
 from anydepth.zoo.models.resnet import ResNet
 
 SMALL = {"channels": [4, 6], "image": [1, 8, 8], "pool": 2, "classes": 3}
 
 
-def _as_blocks(resnet: ResNet, layers: int) -> ImageNetwork:
-    """The same net as continuous blocks: Euler, constants, size = steps = scale."""
-    shape = {**SMALL, "size": layers, "steps": layers, "scale": float(layers), "scheme": "euler"}
-    twin = ImageNetwork(**shape, first_stitch=False)
-    values = {}
-    for name, tensor in resnet.state_dict().items():
-        if not name.startswith("stages."):
-            values[name] = tensor
-    for stage, units in enumerate(resnet.stages):
-        states = [unit.state_dict() for unit in units]
-        for name in states[0]:
-            stacked = torch.stack([state[name] for state in states])
-            key = f"blocks.{stage}.unit.{name}"
-            if name.endswith("num_batches_tracked"):
-                values[key] = states[0][name]
-            else:
-                values[key] = stacked.log() if name.endswith("running_var") else stacked
-    twin.load_state_dict(values | forms_of(twin))
-    return twin
-
-
-@pytest.mark.parametrize("layers", [1, 2, 5])
-def test_the_plain_resnet_is_euler_with_constants(layers):
+@pytest.fixture
+def resnet(request):
+    """A ResNet whose running statistics are not those of the start."""
     torch.manual_seed(0)
-    resnet = ResNet(**SMALL, layers=layers)
+    net = ResNet(**SMALL, **request.param)
+    net.train()(torch.randn(16, 1, 8, 8))
+    return net.eval()
+
+
+@pytest.mark.parametrize("resnet", [{"layers": 1}, {"layers": 5}, {"layers": 3, "survival": 0.5}], indirect=True)
+def test_the_plain_resnet_is_euler_with_constants(resnet):
     x = torch.randn(16, 1, 8, 8)
-    resnet.train()(x)  # running statistics that are not those of the start
-    twin = _as_blocks(resnet, layers)
-    torch.testing.assert_close(twin.eval()(x), resnet.eval()(x), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(as_blocks(resnet)(x), resnet(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("resnet", [{"layers": 5}, {"layers": 4, "survival": 0.5}], indirect=True)
+def test_shortened_resnets(resnet):
+    x = torch.randn(16, 1, 8, 8)
+    layers = resnet.config["layers"]
+    for way, whole in shortened(resnet, layers).items():
+        if way != "projected":
+            torch.testing.assert_close(whole(x), resnet(x), rtol=1e-5, atol=1e-5)
+    for count in (1, 2):
+        for way, short in shortened(resnet, count).items():
+            assert short(x).isfinite().all(), way
+            assert evaluations_of(short) == 2 * count, way
+    first = skipped(resnet, 1)
+    assert torch.equal(first.stages[1][0].conv1.weight, resnet.stages[1][0].conv1.weight)
+    assert first.chances == resnet.chances[::layers]
+    merged = shortened(resnet, 1)["merged"].blocks[0]
+    mean = torch.stack([unit.conv1.weight for unit in resnet.stages[0]]).mean(0)
+    torch.testing.assert_close(merged.unit.conv1.weight[0], mean)
+
+
+def test_answers_are_kept_as_text():
+    for right in ([True, False, True] * 7, [], [False]):
+        assert unpacked(packed(right)) == right
 
 
 def test_stochastic_depth_skips_by_its_chances_and_scales_in_eval():

@@ -18,7 +18,8 @@ import anydepth as ad
 from anydepth.block.form import forms_of, weights_of
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import ConfigError, ModelFileError, UnitError
-from anydepth.recipes.anodev2 import LAYOUTS, VARIANTS, config
+from anydepth.recipes import RECIPES
+from anydepth.recipes.anodev2 import LAYOUTS, PRINTED_NORMS, VARIANTS, config
 from anydepth.train.config import read_config
 from anydepth.train.gradients import compare_gradients
 from anydepth.train.loop import train
@@ -34,6 +35,15 @@ from small_runs import tiny
 
 F64 = torch.float64
 COUNTS = {"resnet4": 7_706, "resnet10": 44_186, "alexnet": 1_756_682}
+PRINTED = {
+    ("resnet4", "neural-ode"): (7_962, 7.96),
+    ("resnet4", "anode"): (7_962, 7.96),
+    ("resnet4", "config2"): (7_994, 7.99),
+    ("resnet10", "neural-ode"): (44_954, 44.95),
+    ("resnet10", "anode"): (44_954, 44.95),
+    ("resnet10", "config2"): (45_050, 45.05),
+}
+"""Parameters, and what Table 3 prints of them in thousands."""
 
 
 def conv(channels=2):
@@ -64,6 +74,8 @@ ALL = [
     Evolved("rda", {"nonlinearity": "tanh"}, steps=3, kernel={"name": "box", "width": 0.3}),
     Evolved("linear", {"bias": True}, apply_at=(0, 1)),
     Evolved("network", {"hidden": 4}, steps=3, scheme="euler"),
+    Evolved("conv", {"hidden": 3}, steps=3),
+    Evolved("conv", {"layers": 0, "mix": False}, steps=3, kernel="exponential"),
 ]
 
 
@@ -181,6 +193,31 @@ def test_one_step_with_a_network_is_a_hypernetwork():
     made = initial + block.evolution("0.weight")(initial)
     expected = x + torch.tanh(nn.functional.conv2d(x, made, bias, padding=1))
     torch.testing.assert_close(block(x), expected, atol=1e-15, rtol=0)
+
+
+def test_a_convolution_of_one_tap_is_reaction_alone():
+    q = EVOLUTIONS["conv"]((3, 2, 3, 3), layers=0, kernel=1, mix=False).double()
+    nn.init.constant_(q.net[0].weight, 0.7)
+    w = torch.randn(3, 2, 3, 3, dtype=F64)
+    found = Evolved("conv", steps=32).along(q, w, [Fraction(1)])[0]
+    torch.testing.assert_close(found, w * exp(0.7), atol=1e-7, rtol=1e-7)
+
+
+@pytest.mark.parametrize("space", [(5,), (3, 3), (2, 3, 2)])
+def test_a_convolutional_block_takes_filters_as_images_and_starts_at_rest(space):
+    w = torch.randn(4, 2, *space, dtype=F64)
+    mixed, apart = (EVOLUTIONS["conv"](w.shape, hidden=3, mix=mix).double() for mix in (True, False))
+    assert not mixed(w).any()
+    assert not apart(w).any()
+    with torch.no_grad():
+        for parameter in (*mixed.parameters(), *apart.parameters()):
+            parameter.normal_()
+    torch.testing.assert_close(mixed(w)[1:2], mixed(w[1:2]))  # one block for all filters
+    torch.testing.assert_close(apart(w)[:, 1:], apart(w[:, 1:]))  # and, without mixing, for all planes
+    moved = w.clone()
+    moved[:, 0] += 1
+    assert torch.equal(apart(moved)[:, 1], apart(w)[:, 1])
+    assert not torch.equal(mixed(moved)[:, 1], mixed(w)[:, 1])
 
 
 def test_configuration_one_alternates_steps_of_both():
@@ -546,6 +583,12 @@ def test_half_precision_and_channels_last_pass_through():
         (lambda: ad.compress(block_with(Evolved("rda")), size={"": {"*weight": 4}}), "no size"),
         (lambda: build("anode", basis="linear", weights={"*": ["constant", 1]}), "either weights"),
         (lambda: build("anode", layout="vgg"), "layout"),
+        (lambda: build("anode", blocks=[1]), "places from 0 to 0"),
+        (lambda: build("anode", layout="resnet10", blocks=[]), "places from 0 to 2"),
+        (lambda: build("anode", layout="resnet10", blocks=1), "places from 0 to 2"),
+        (lambda: block_with(Evolved("conv", {"hidden": 0})), "hidden"),
+        (lambda: block_with(Evolved("conv", {"kernel": 2})), "odd"),
+        (lambda: ad.ContinuousBlock(conv(), weights={"*": Evolved("conv")}), "spatial axes"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(make, says):
@@ -568,6 +611,46 @@ def test_parameters_of_the_papers_networks(layout):
     norms = {"resnet4": 64, "resnet10": 256, "alexnet": 128}[layout]
     assert counts["anode"] - counts["baseline"] == norms
     assert counts["config1"] - counts["baseline"] == 4 * norms + 4 * kernels
+
+
+@pytest.mark.parametrize(("layout", "variant"), PRINTED)
+def test_the_printed_recipes_have_the_printed_parameters(layout, variant):
+    options = RECIPES[f"anodev2-{layout}-{variant}-printed"]().model.options
+    count, printed = PRINTED[layout, variant]
+    found = sum(p.numel() for p in build("anode", **options).parameters())
+    assert found == count
+    assert f"{found / 1000:.2f}" == f"{printed:.2f}"
+
+
+def test_the_printed_structure_uses_two_of_its_norms():
+    torch.manual_seed(0)
+    model = build("anode", **config("resnet4", "config2", is_printed=True).model.options)
+    block = model.layers[3]
+    assert block.functions["bn1.weight"].size == PRINTED_NORMS
+    model(torch.randn(2, 3, 32, 32)).square().sum().backward()
+    used = block.stored("bn1.weight").grad.abs().sum(1) > 0
+    assert used.tolist() == [True, False, True, False, False]
+    assert block.evolution("conv1.weight").reaction.shape == (16,)
+
+
+def test_blocks_that_are_not_chosen_are_residual_units():
+    model = build("anode", **config("resnet10", "config2", is_printed=True).model.options)
+    blocks = [layer for layer in model.layers if isinstance(layer, ad.ContinuousBlock)]
+    assert [(block.steps, len(block.evolutions) > 0) for block in blocks] == [(1, False), (2, True), (2, True)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_variants_of_one_seed_begin_with_the_same_weights(layout):
+    nets = []
+    for variant in VARIANTS:
+        torch.manual_seed(7)
+        nets.append(build("anode", **config(layout, variant).model.options))
+    kernels = [[p for name, p in net.named_parameters() if "conv" in name and "evolutions" not in name] for net in nets]
+    for others in kernels[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(kernels[0], others, strict=True))
+    x = torch.randn(1, 3, 32, 32)
+    assert len({tuple(net.layers[0](x).flatten()[:9].tolist()) for net in nets}) == 1
+    assert all(torch.equal(list(nets[0].parameters())[-1], list(net.parameters())[-1]) for net in nets)
 
 
 def test_the_baseline_is_a_plain_resnet():

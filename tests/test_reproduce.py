@@ -1,25 +1,24 @@
-"""Reproductions: every one runs at the smoke scale, resumes, and writes its folder; the ledger is up to date."""
+"""Reproductions: every one runs at the smoke scale, and again from what it left as evidence."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from anydepth.reproduce import EXPERIMENTS, publish
-from anydepth.reproduce.experiment import SCALES, Claim, Verdict
-from anydepth.reproduce.ledger import ledger
-from anydepth.reproduce.publish import markdown
+from anydepth.reproduce import EXPERIMENTS
+from anydepth.reproduce import publish as publishing
+from anydepth.reproduce.changes import CHANGES
+from anydepth.reproduce.coverage import COVERAGE
+from anydepth.reproduce.experiment import SCALES
+from anydepth.reproduce.overview import HEADLINES
 from anydepth.reproduce.study import Study
 from anydepth.train.loop import train
 from anydepth.train.progress import Watch
 from command import assert_refused, run_command
 from small_runs import tiny
 
-ROOT = Path(__file__).parent.parent
-
 
 @pytest.mark.parametrize("name", EXPERIMENTS.names())
-def test_every_experiment_runs_writes_its_folder_and_resumes(name, capsys, tmp_path, monkeypatch):
+def test_every_experiment_runs_and_is_judged_again_from_its_evidence(name, capsys, tmp_path, monkeypatch):
     words = ("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", tmp_path, "--evidence", tmp_path / "kept")
     done = run_command(capsys, *words, "--json")
     assert done.code == 0, done.err
@@ -27,16 +26,23 @@ def test_every_experiment_runs_writes_its_folder_and_resumes(name, capsys, tmp_p
     folder = tmp_path / f"{name}-smoke"
     assert result["verdicts"]
     assert all(len(row) == len(result["columns"]) for row in result["rows"])
-    assert {verdict["verdict"] for verdict in result["verdicts"]} == {"undecided"}
-    assert {"result.json", "table.md", "figure.png", "figure.svg", "pieces"} <= {p.name for p in folder.iterdir()}
-    before = {path: path.read_bytes() for path in (folder / "pieces").iterdir()}
-    monkeypatch.setattr(publish, "_draw", lambda *_: None)
-    again = json.loads(run_command(capsys, *words, "--json").out)
+    assert {verdict["verdict"] for verdict in result["verdicts"]} <= {"undecided", "not run"}
+    assert {"result.json", "table.md"} <= {path.name for path in folder.iterdir()}
+    assert {"result.json", "pieces.json"} <= {path.name for path in (tmp_path / "kept" / name).iterdir()}
+    monkeypatch.setattr(publishing, "_draw", lambda *_: None)
+    monkeypatch.setattr(publishing, "_keep_figure", lambda *_: None)
+    again = json.loads(run_command(capsys, *words, "--json", "--out", tmp_path / "other").out)
     assert again["rows"] == result["rows"]
-    assert {path: path.read_bytes() for path in (folder / "pieces").iterdir()} == before
-    assert name in ledger(tmp_path / "kept")
+    assert not (tmp_path / "other" / f"{name}-smoke" / "pieces").exists()
     assert set(EXPERIMENTS[name].settings) == set(SCALES)
     assert EXPERIMENTS[name].__doc__
+
+
+def test_every_experiment_is_covered_changes_are_of_experiments_and_headlines_too():
+    named = {name for items in COVERAGE.values() for item in items for name in item.studies}
+    assert named == set(EXPERIMENTS.names())
+    assert set(CHANGES) <= set(EXPERIMENTS.names())
+    assert {name for headline in HEADLINES for name in headline.studies} <= set(EXPERIMENTS.names())
 
 
 def test_a_study_keeps_its_pieces(tmp_path):
@@ -55,35 +61,6 @@ def test_a_study_keeps_its_pieces(tmp_path):
 def test_bad_requests(capsys, tmp_path):
     assert_refused(run_command(capsys, "reproduce", "pendulumm"), 2, "did you mean 'pendulum'")
     assert_refused(run_command(capsys, "reproduce", "pendulum", "--scale", "huge"), 2, "huge")
-
-
-def test_a_result_as_markdown_keeps_its_columns():
-    verdict = Verdict(Claim("a | b", "where", "1 %"), "2 %", False).describe()
-    result = {
-        "name": "x",
-        "title": "t",
-        "paper": "p",
-        "scale": "cpu",
-        "seeds": [0],
-        "command": "anydepth",
-        "date": "2026-11-16",
-        "seconds": 60.0,
-        "machine": "m",
-        "versions": {"torch": "2"},
-        "columns": ["a", "b"],
-        "rows": [["x", 1.23456]],
-        "verdicts": [verdict],
-        "notes": "note",
-    }
-    text = markdown(result)
-    assert r"a \| b" in text
-    assert "**does not hold**" in text
-    assert "| x | 1.235 |" in text
-
-
-def test_the_ledger_in_the_docs_is_the_one_of_the_evidence():
-    page = ROOT / "docs" / "evidence.md"
-    assert page.read_text() == ledger(ROOT / "evidence"), "run make evidence"
 
 
 def test_a_study_counts_what_an_interrupted_training_took(tmp_path):

@@ -13,6 +13,10 @@ from torch import nn
 
 import anydepth as ad
 from anydepth import artifact
+from anydepth.data.order import Draw
+from anydepth.data.order import batches as batches_of_epoch
+from anydepth.data.table import Augment
+from anydepth.deploy.recalibrate import training_batches
 from anydepth.deploy.sweeps.budget import Budget
 from anydepth.deploy.sweeps.candidates import axes_of, form_of, made
 from anydepth.deploy.sweeps.form import Candidate
@@ -489,6 +493,21 @@ def test_recalibration_changes_nothing_where_there_is_nothing_to_do_or_it_fails(
             ad.recalibrate(net, wrong)
         assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
         assert net.training
+
+
+def test_recalibration_sees_the_images_that_training_saw(tmp_path):
+    """Shifted and mirrored as in the first epoch: the statistics of plain images are others."""
+    config = tiny("data.crop=2", "data.flip=true", "training.epochs=1")
+    run = train(config, tmp_path / "run")
+    dataset = run.dataset(None)
+    table, draw = dataset.part("train"), Draw(config.seed, 0)
+    order = batches_of_epoch(draw, len(table), config.training.batch)
+    seen = [table.batch(indices, run.facts, Augment(2, True), draw) for indices in order]
+    found = training_batches(run, None)
+    assert len(found) == len(seen) == 3
+    for batch, expected in zip(found, seen, strict=True):
+        assert torch.equal(batch.inputs[0], expected.inputs[0])
+    assert not torch.equal(found[0].inputs[0], table.batch(order[0], run.facts).inputs[0])
 
 
 # The command line

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, get_args
 from anydepth.errors import ConfigError, choices
 
 T = TypeVar("T")
+Part = TypeVar("Part")
 _FROM_JSON = (bool, int, float, str, list, dict)
 
 
@@ -31,9 +32,14 @@ class Registry(Generic[T]):
         self._parts[name] = part
         return part
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorator form of `add`."""
-        return lambda part: self.add(name, part)
+    def register(self, name: str) -> Callable[[Part], Part]:
+        """Decorator form of `add`; the part keeps its own type."""
+
+        def added(part: Part) -> Part:
+            self.add(name, part)  # pyright: ignore[reportArgumentType]
+            return part
+
+        return added
 
     def __getitem__(self, name: str) -> T:
         self._discover()

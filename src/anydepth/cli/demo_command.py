@@ -13,6 +13,9 @@ from anydepth.cli.training_bar import training_bar
 
 _SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
 
+_SHORTENED = {"both": "the same", "steps": "half the steps", "skipped": "every other layer left out"}
+"""Ways to halve a net whose batch statistics are then estimated anew."""
+
 
 def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
@@ -44,7 +47,8 @@ def demo(
         "[bold]1. Train once.[/] A net whose depth is continuous, grown while it trains, and a ResNet of the same unit."
     )
     runs = experiment.train_both(out, seed, partial(training_bar, quiet=True))
-    results: dict[str, Any] = experiment.facts_of(seed, runs) | {"models": {}}
+    shallow = experiment.train_shallow(out / "resnet-of-4", seed, partial(training_bar, quiet=True))
+    results: dict[str, Any] = experiment.facts_of(seed, runs) | {"shallow_resnet": shallow, "models": {}}
     say("[bold]2. Run at any depth.[/] The same weights with other solvers, other step counts, fewer parameters.\n")
     with progress() as report:
         for name, run in runs.items():
@@ -89,7 +93,10 @@ def _table(results: dict[str, Any]) -> Table:
     table.add_column("the same trained weights, run as")
     for model in models.values():
         table.add_column(model["title"].replace(": ", "\n"), justify="right")
-    for title, values in _rows(models):
+    for title, values in (
+        *_rows(models),
+        ("ResNet of 4 layers, from scratch", ["", f"{results['shallow_resnet']:.1f}"]),
+    ):
         table.add_row(title, *values, end_section=title.endswith("trained"))
     return table
 
@@ -101,8 +108,17 @@ def _rows(models: dict[str, Any]) -> list[tuple[str, list[str]]]:
     halves = [m["compressed"][str(m["half"]["size"])] for m in models.values()]
     rows.append(("half the basis functions", [f"{h['accuracy']:.1f}" for h in halves]))
     rows.append(("half the basis functions and steps", [f"{m['half']['accuracy']:.1f}" for m in models.values()]))
+    for way, title in _SHORTENED.items():
+        rows.append((f"{title}, recalibrated", [_shortened(m, way) for m in models.values()]))
+    work = [f"{m['evaluations']} -> {m['shortened']['steps']['evaluations']}" for m in models.values()]
+    rows.append(("evaluations, then at half the steps", work))
     rows.append(("block replaced by the identity", [f"{m['identity']:.1f}" for m in models.values()]))
     kept = [f"{m['parameters']:,} -> {h['parameters']:,}" for m, h in zip(models.values(), halves, strict=True)]
     rows.append(("parameters, then at half", kept))
     rows.append(("training time", [f"{m['seconds']:.0f} s" for m in models.values()]))
     return rows
+
+
+def _shortened(model: dict[str, Any], way: str) -> str:
+    found = model["shortened"].get(way)
+    return "" if found is None else f"{found['recalibrated']:.1f}"

@@ -31,8 +31,10 @@ def reproduce(
         "reproductions"
     ),
     evidence: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also keep the result in this folder of evidence.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of evidence: parts done there are not run again; the result is kept."),
     ] = None,
+    nets: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the campaign's nets.")] = Path("evidence/nets"),
     data: Data = None,
     json: Json = False,
 ) -> None:
@@ -46,7 +48,6 @@ def reproduce(
     from anydepth.errors import ConfigError, choices
     from anydepth.reproduce import EXPERIMENTS
     from anydepth.reproduce.experiment import SCALES
-    from anydepth.reproduce.ledger import keep
     from anydepth.reproduce.publish import publish
     from anydepth.reproduce.study import Study
 
@@ -57,10 +58,9 @@ def reproduce(
     folder = out / (name if scale == "cpu" else f"{name}-{scale}")
     command = shlex.join(["anydepth", "reproduce", name, "--scale", scale, "--seeds", str(len(numbers))])
     with progress() as report:
-        study = Study(name, scale, experiment.settings[scale], numbers, folder, data, report)
+        study = Study(name, scale, experiment.settings[scale], numbers, folder, data, nets, report)
+        study.evidence = evidence / name if evidence is not None else None
         result = publish(experiment, study, experiment.run(study), command)
-    if evidence is not None:
-        keep(result, evidence)
     if json:
         print_json(result | {"folder": str(folder)})
     else:

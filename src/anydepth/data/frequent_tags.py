@@ -7,7 +7,12 @@ from anydepth.data.sentences import Sentences
 
 
 def frequent_tag_accuracy(train: Sentences, test: Sentences) -> float:
-    """Per cent of test words that get their tag from counting the training part alone.
+    """Per cent of test words that get their tag from counting the training part alone."""
+    return 100 * sum(frequent_tag_answers(train, test)) / int(test.lengths.sum())
+
+
+def frequent_tag_answers(train: Sentences, test: Sentences) -> list[int]:
+    """How many words of each test sentence get their tag from counting the training part alone.
 
     A word that was seen gets its most frequent tag, one that was not the commonest tag of words that were seen once;
     of equally frequent tags the first by the alphabet.
@@ -18,8 +23,8 @@ def frequent_tag_accuracy(train: Sentences, test: Sentences) -> float:
     once = Counter(tag for tags in seen.values() if tags.total() == 1 for tag in tags)
     unknown = _commonest(once or Counter(chain.from_iterable(train.tags)))
     known = {word: _commonest(tags) for word, tags in seen.items()}
-    right = sum(known.get(word, unknown) == tag for word, tag in _pairs(test))
-    return 100 * right / int(test.lengths.sum())
+    sentences = zip(test.words, test.tags, strict=True)
+    return [sum(known.get(w, unknown) == tag for w, tag in zip(*pair, strict=True)) for pair in sentences]
 
 
 def _pairs(table: Sentences):

@@ -10,7 +10,9 @@ import torch
 from torch import nn
 
 import anydepth as ad
-from anydepth.data.table import Table
+from anydepth.block.form import forms_of, weights_of
+from anydepth.data.table import Batch, Table
+from anydepth.deploy.recalibrate import training_batches
 from anydepth.recipes import RECIPES
 from anydepth.report.collect import without_blocks
 from anydepth.train.config import RunConfig
@@ -28,6 +30,10 @@ TITLES = {
     "resnet": "ResNet: Euler, 8 steps, scale 8",
 }
 _RECIPES = {"continuous": "digits", "resnet": "digits-resnet"}
+_BATCHES = 8
+"""Of training images, for batch statistics."""
+_HALF_AS_DEEP = ("model.options.size=4", "model.options.steps=4", "model.options.scale=4")
+"""The control with half of its layers."""
 
 Watching = Callable[[RunConfig], AbstractContextManager[Watch]]
 
@@ -43,9 +49,19 @@ def train_both(out: Path, seed: int, watching: Watching) -> dict[str, Run]:
     return runs
 
 
+def train_shallow(out: Path, seed: int, watching: Watching) -> float:
+    """Test accuracy of a ResNet of half the depth, trained from scratch: what a user would do instead."""
+    config = override(RECIPES[_RECIPES["resnet"]](), [f"seed={seed}", *_HALF_AS_DEEP])
+    discard_run(out)
+    with watching(config) as watch:
+        run = train(config, out, watch=watch)
+    return accuracy(run, run.model(), run.dataset(None).part("test"))
+
+
 def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
     """Test accuracy as trained, with every solver, compressed, and without the block; as JSON values."""
     model, data, last = run.model(), run.dataset(None).part("test"), run.metrics()[-2]
+    again = training_batches(run, None)[:_BATCHES]
     (block,) = ad.blocks_of(model).values()
     half, steps = block.size // 2, block.steps or 1
     pairs = [(scheme, n) for scheme in SCHEMES for n in STEPS]
@@ -64,14 +80,41 @@ def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
         "accuracy": accuracy(run, model, data),
         "identity": accuracy(run, without_blocks(model), data),
         "solvers": solvers,
-        "compressed": {str(size): _compressed(run, model, size, data) for size in range(1, block.size + 1)},
+        "compressed": {str(size): _compressed(run, model, size, data, again) for size in range(1, block.size + 1)},
         "half": {
             "size": half,
             "steps": steps // 2,
             "accuracy": accuracy(run, ad.compress(model, size=half, steps=steps // 2), data),
         },
+        "shortened": {
+            way: {
+                "accuracy": accuracy(run, short, data),
+                "recalibrated": _recalibrated(run, short, data, again),
+                "evaluations": ad.summary(short).nfe,
+            }
+            for way, short in _shortened(model, half, steps // 2).items()
+        },
+        "evaluations": ad.summary(model).nfe,
         "verdict": check(model, list(batches_of(data, run.facts, 500))).describe(),
     }
+
+
+def _shortened(model: nn.Module, size: int, steps: int) -> dict[str, nn.Module]:
+    """A net with half of its steps, in every way that needs no training."""
+    (block,) = ad.blocks_of(model).values()
+    ways = {"steps": ad.set_solver(deepcopy(model), steps=steps), "both": ad.compress(model, size=size, steps=steps)}
+    return ways | ({"skipped": _skipped(model)} if block.size == block.steps == block.scale else {})
+
+
+def _skipped(model: nn.Module) -> nn.Module:
+    """A ResNet with every other layer left out; those that stay are as they were."""
+    config: dict[str, Any] = model.config  # pyright: ignore[reportAssignmentType]
+    short = ad.build("image", **config | {key: int(config[key] / 2) for key in ("size", "steps", "scale")})
+    (block,), name = ad.blocks_of(model).values(), next(iter(ad.blocks_of(model)))
+    lifted = {f"{name}.unit.{tensor}" for tensor in block.lifted}
+    kept = {key: x[::2] if key in lifted else x for key, x in weights_of(model).items()}
+    short.load_state_dict(kept | forms_of(short))
+    return short.eval()
 
 
 def compress_half(run: Run, out: Path) -> Run:
@@ -84,11 +127,16 @@ def compress_half(run: Run, out: Path) -> Run:
     return save_derived(run, out, ad.compress(model, size=size, steps=steps), transform)
 
 
-def _compressed(run: Run, model: nn.Module, size: int, data: Table) -> dict[str, Any]:
+def _compressed(run: Run, model: nn.Module, size: int, data: Table, again: list[Batch]) -> dict[str, Any]:
     small = ad.compress(model, size=size)
     (block,) = ad.blocks_of(small).values()
-    value = accuracy(run, small, data)
-    return {"accuracy": value, "parameters": _count(small), "block_parameters": block.counts()[0]}
+    values = {"accuracy": accuracy(run, small, data), "recalibrated": _recalibrated(run, small, data, again)}
+    return values | {"parameters": _count(small), "block_parameters": block.counts()[0]}
+
+
+def _recalibrated(run: Run, model: nn.Module, data: Table, again: list[Batch]) -> float:
+    """Accuracy with batch statistics estimated anew on training images."""
+    return accuracy(run, ad.recalibrate(deepcopy(model), again), data)
 
 
 def accuracy(run: Run, model: nn.Module, data: Table) -> float:

@@ -27,7 +27,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     left.set_xticks(steps, [str(n) for n in steps])
     left.minorticks_off()
     right.set(xlabel="share of the block's parameters kept (%)")
-    right.set_title("Compressed by projection, no data, no retraining")
+    right.set_title("Compressed by projection, no retraining")
     for axes in (left, right):
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
@@ -64,8 +64,9 @@ def _solvers(axes: Any, name: str, model: dict[str, Any]) -> None:
 
 def _compression(axes: Any, name: str, model: dict[str, Any]) -> None:
     kept = [100 * entry["block_parameters"] / model["block_parameters"] for entry in model["compressed"].values()]
-    accuracies = [entry["accuracy"] for entry in model["compressed"].values()]
-    axes.plot(kept, accuracies, marker="o", color=COLOURS[name], linewidth=1.8, label=model["title"])
+    for key, style, label in (("accuracy", "o-", model["title"]), ("recalibrated", "o:", "the same, recalibrated")):
+        accuracies = [entry[key] for entry in model["compressed"].values()]
+        axes.plot(kept, accuracies, style, color=COLOURS[name], linewidth=1.8, markersize=4.5, label=label)
 
 
 def _short(model: dict[str, Any]) -> str:

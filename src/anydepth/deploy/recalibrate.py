@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from anydepth.block.block import ContinuousBlock
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
-from anydepth.data.table import Batch
+from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.inputs import given_by_run
 from anydepth.deploy.sweeps.metrics import loss_in
 from anydepth.errors import NumericalError
@@ -58,10 +58,11 @@ def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
 
 
 def training_batches(run: Run, root: Path | None) -> list[Batch]:
-    """Random batches of a run's training part, not augmented."""
-    table = run.dataset(root).part("train")
-    chosen = batches_of_epoch(Draw(run.config.seed, 0), len(table), run.config.training.batch, table.lengths)
-    return [table.batch(indices, run.facts) for indices in chosen[:BATCHES]]
+    """Random batches of a run's training part, augmented as in its training: statistics of plain images are others."""
+    table, data = run.dataset(root).part("train"), run.config.data
+    draw, augment = Draw(run.config.seed, 0), Augment(data.crop, data.flip, data.hide)
+    chosen = batches_of_epoch(draw, len(table), run.config.training.batch, table.lengths)[:BATCHES]
+    return [table.batch(indices, run.facts, augment if any(augment) else None, draw) for indices in chosen]
 
 
 @dataclass(frozen=True)

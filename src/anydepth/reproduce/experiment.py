@@ -1,8 +1,10 @@
 """What an experiment is: settings for every scale, and a function from a study to findings."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from anydepth.reproduce.rules import Judgement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 SCALES = ("smoke", "cpu", "paper")
 """Seconds, to see that it works; what two cores can do; the paper's own size."""
+PAPERS = {"C": "ContinuousNet", "P": "Proper ODEs", "S": "Stateful ODE-Nets", "A": "ANODEV2", "ours": "anydepth"}
+"""Whose claims there are; those of one paper are corrected together."""
 
 
 @dataclass(frozen=True)
@@ -19,30 +23,45 @@ class Claim:
 
     sentence: str
     source: str
+    """Begins with the letter of the paper, or with "ours"."""
     paper: str = ""
+
+    def __post_init__(self) -> None:
+        if self.family not in PAPERS:
+            raise ValueError(f"the source of a claim begins with one of {', '.join(PAPERS)}, got {self.source!r}")
+
+    @property
+    def family(self) -> str:
+        """Whose claim it is."""
+        return self.source.replace(",", " ").split()[0]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, what was found, and whether it holds; None: it could not be decided at this scale."""
+    """A claim, what was found in words, and what the rule says of it."""
 
     claim: Claim
     ours: str
-    holds: bool | None
-
-    @property
-    def word(self) -> str:
-        return {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
+    judgement: Judgement
 
     def describe(self) -> dict[str, Any]:
         claim = self.claim
-        return {
-            "claim": claim.sentence,
-            "source": claim.source,
-            "paper": claim.paper,
-            "ours": self.ours,
-            "verdict": self.word,
-        }
+        told = {"claim": claim.sentence, "source": claim.source, "family": claim.family, "paper": claim.paper}
+        return told | {"ours": self.ours} | self.judgement.describe()
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting or a rule that was changed after figures had been seen."""
+
+    date: str
+    what: str
+    why: str
+    before: str
+    """The figures and the verdict before it."""
+
+    def describe(self) -> dict[str, str]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -52,8 +71,10 @@ class Findings:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     verdicts: tuple[Verdict, ...]
-    draw: "Callable[[], Figure]"
-    notes: str = ""
+    draw: "Callable[[], Figure] | None"
+    """None: there is nothing to draw yet."""
+    notes: tuple[str, ...] = ()
+    """Short sentences; printed as a list."""
 
 
 @dataclass(frozen=True)

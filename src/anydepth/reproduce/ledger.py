@@ -1,35 +1,31 @@
-"""The claims ledger: one page from the results in a folder of evidence."""
+"""The claims ledger: all pages of the evidence."""
 
 import sys
+from os.path import relpath
 from pathlib import Path
-from typing import Any
 
 from anydepth import artifact
-from anydepth.reproduce.publish import RESULT, TABLE, markdown
+from anydepth.reproduce.changed import changed_page
+from anydepth.reproduce.entries import entries
+from anydepth.reproduce.overview import PAGES, overview
+from anydepth.reproduce.paper_page import paper_page
 
-_HEAD = """# Evidence
-
-What the papers claim, and what this code shows. Every section was made by the command in it; this page is made from
-`evidence/` by `make evidence`. Undecided are claims that were not run at their scale, and differences within the noise
-of the seeds; a claim that is not here has not been run yet.
-"""
-
-
-def keep(result: dict[str, Any], evidence: Path) -> None:
-    """Put a result's JSON and Markdown into the folder of evidence."""
-    folder = evidence / result["name"]
-    artifact.write_json(folder / RESULT, result)
-    artifact.write_bytes(folder / TABLE, markdown(result).encode())
+BEFORE = "before.json"
+"""The verdicts before the present rules."""
 
 
-def ledger(evidence: Path) -> str:
-    """The page."""
-    results = [artifact.read_json(path) for path in sorted(evidence.glob(f"*/{RESULT}"))]
-    results.sort(key=lambda result: all(v["verdict"] == "undecided" for v in result["verdicts"]))
-    counts = [v["verdict"] for result in results for v in result["verdicts"]]
-    words = ", ".join(f"{counts.count(word)} {word}" for word in ("holds", "does not hold", "undecided"))
-    return "\n".join([_HEAD, f"{len(counts)} claims: {words}.", "", *(markdown(result) for result in results)])
+def pages(evidence: Path, folder: Path) -> dict[str, str]:
+    """All pages by file name, as they are in `folder`."""
+    found = entries(evidence)
+    before = artifact.read_json(evidence / BEFORE) if (evidence / BEFORE).exists() else {}
+    figures = {e.name: Path(relpath(e.figure, folder)).as_posix() for e in found if e.figure is not None}
+    return {
+        "README.md": overview(found),
+        **{file: paper_page(paper, found, figures) for paper, file in PAGES.items()},
+        "changed-verdicts.md": changed_page(found, before),
+    }
 
 
 if __name__ == "__main__":
-    artifact.write_bytes(Path(sys.argv[2]), ledger(Path(sys.argv[1])).encode())
+    for name, text in pages(Path(sys.argv[1]), Path(sys.argv[2])).items():
+        artifact.write_bytes(Path(sys.argv[2]) / name, text.encode())

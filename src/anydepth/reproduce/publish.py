@@ -1,97 +1,84 @@
-"""From findings to files: table.md, result.json, figure.png and figure.svg."""
+"""From findings to files: result.json, table.md and the figure; and what of them is kept as evidence."""
 
 import os
 import platform
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from anydepth import artifact
+from anydepth.reproduce.changes import CHANGES
+from anydepth.reproduce.commit import commit_of_code
 from anydepth.reproduce.experiment import Experiment, Findings, Verdict
+from anydepth.reproduce.figures import drawn, rendered, small
+from anydepth.reproduce.pieces import plain
+from anydepth.reproduce.section import section
 from anydepth.reproduce.study import Study
+from anydepth.reproduce.wording import rules_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULT, TABLE = "result.json", "table.md"
 
 
 def publish(experiment: Experiment, study: Study, findings: Findings, command: str) -> dict[str, Any]:
-    """Write everything about a study into its folder; what is in result.json."""
-    result = {
+    """Write everything about a study into its folder and, where there is one, its evidence; what is in result.json."""
+    result = _result(experiment, study, findings, command)
+    artifact.write_json(study.folder / RESULT, result)
+    artifact.write_bytes(study.folder / TABLE, section(result).encode())
+    with drawn(findings) as figure:
+        _draw(figure, study.folder)
+        if study.evidence is not None:
+            artifact.write_json(study.evidence / RESULT, result)
+            study.publish_pieces()
+            _keep_figure(figure, study.evidence)
+    return result
+
+
+def _result(experiment: Experiment, study: Study, findings: Findings, command: str) -> dict[str, Any]:
+    verdicts = [_judged(verdict, study.scale).describe() for verdict in findings.verdicts]
+    return {
         "name": study.name,
         "title": experiment.title,
         "paper": experiment.paper,
         "scale": study.scale,
         "seeds": list(study.seeds),
+        "settings": plain(study.settings),
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "seconds": round(study.seconds, 1),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
         "versions": {"anydepth": version("anydepth"), "torch": torch.__version__},
+        "code": commit_of_code(),
         "columns": list(findings.columns),
         "rows": [list(row) for row in findings.rows],
-        "verdicts": [_judged(verdict, study.scale).describe() for verdict in findings.verdicts],
-        "notes": findings.notes,
+        "verdicts": verdicts,
+        "rules": {verdict["kind"]: rules_of(verdict["kind"]) for verdict in verdicts},
+        "notes": list(findings.notes),
+        "changes": [change.describe() for change in CHANGES.get(study.name, ())],
     }
-    artifact.write_json(study.folder / RESULT, result)
-    artifact.write_bytes(study.folder / TABLE, markdown(result).encode())
-    _draw(findings, study.folder)
-    return result
 
 
 def _judged(verdict: Verdict, scale: str) -> Verdict:
     """A try-out decides nothing."""
-    return replace(verdict, holds=None) if scale == "smoke" else verdict
+    return replace(verdict, judgement=replace(verdict.judgement, holds=None)) if scale == "smoke" else verdict
 
 
-def _draw(findings: Findings, folder: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    with matplotlib.rc_context({"svg.hashsalt": "anydepth", "font.size": 9}):
-        figure = findings.draw()
+def _draw(figure: "Figure | None", folder: Path) -> None:
+    if figure is not None:
         for kind in ("png", "svg"):
-            image = BytesIO()
-            metadata = {"Date": None} if kind == "svg" else None
-            figure.savefig(image, format=kind, bbox_inches="tight", dpi=140, metadata=metadata)
-            artifact.write_bytes(folder / f"figure.{kind}", image.getvalue())
-        import matplotlib.pyplot as plt
-
-        plt.close(figure)
+            artifact.write_bytes(folder / f"figure.{kind}", rendered(figure, kind))
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """A result as a page section: verdicts first, then the table."""
-    seeds = ", ".join(map(str, result["seeds"]))
-    minutes = result["seconds"] / 60
-    lines = [
-        f"## {result['name']}: {result['title']}",
-        "",
-        f"{result['paper']}. Scale `{result['scale']}`, seeds {seeds}; {minutes:.1f} minutes on {result['machine']}; "
-        f"{result['date']}, torch {result['versions']['torch']}.",
-        "",
-        f"    {result['command']}",
-        "",
-        "| claim | where | paper | ours | verdict |",
-        "| --- | --- | --- | --- | --- |",
-        *(_row(v["claim"], v["source"], v["paper"], v["ours"], f"**{v['verdict']}**") for v in result["verdicts"]),
-        "",
-        _row(*result["columns"]),
-        _row(*["---"] * len(result["columns"])),
-        *(_row(*map(_cell, row)) for row in result["rows"]),
-        "",
-    ]
-    return "\n".join([*lines, *([result["notes"], ""] if result["notes"] else [])])
-
-
-def _row(*cells: str) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _keep_figure(figure: "Figure | None", evidence: Path) -> None:
+    """One figure, which replaces the one before; none where there is nothing to draw."""
+    name, content = ("", b"") if figure is None else small(figure)
+    for other in {"figure.png", "figure.svg"} - {name}:
+        (evidence / other).unlink(missing_ok=True)
+    if name:
+        artifact.write_bytes(evidence / name, content)

@@ -10,11 +10,13 @@ Every claim has one kind, chosen with its margin before the study runs:
   disjoint. m is the spread that the paper prints, or it is stated before the run.
 - *proportion*: at least a share q of all nets has a property. Clopper-Pearson's 95 % interval against q.
 - *instance*: about one trained net, over test examples, not over seeds. McNemar's exact test, or Tango's interval.
+  Where several answers belong to one example (the words of a sentence, or one image seen by several forms of a net),
+  they are one group, and Student's t looks at differences of groups.
 - *computed*: no chance is involved (a closed form, a count, an order), so a stated tolerance decides.
 
-Intervals over seeds are Student's t: paired where runs of one seed share their initial weights or the order of their
-data, else Welch's. Where seeds are bimodal (some nets fail), medians are compared by Wilcoxon's exact signed-rank test
-and failures by Fisher's. Claims of one paper are corrected together by Holm's method: `corrected`.
+Intervals over seeds, three at least, are Student's t: paired where runs of one seed share their initial weights or the
+order of their data, else Welch's. Where seeds are bimodal (some nets fail), medians are compared by Wilcoxon's exact
+signed-rank test and failures by Fisher's. Claims of one paper are corrected together by Holm's method: `corrected`.
 """
 
 from collections.abc import Sequence
@@ -28,6 +30,10 @@ from scipy.special import bdtr, betaincinv, stdtr, stdtrit
 from anydepth.deploy.sweeps.paired import Answers
 
 LEVEL = 0.05
+FEWEST = 3
+"""Seeds that a claim over seeds needs: two can agree by chance."""
+RESOLUTION = 0.01
+"""Of an accuracy in per cent on 10,000 test examples."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Judgement:
         return {"kind": self.kind, "verdict": self.word, "figures": self.text, "p": self.p}
 
 
-def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "points", resolution: float = 0.0):
+def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "points", resolution: float = RESOLUTION):
     """Whether a is above b, over seeds.
 
     Args:
@@ -70,7 +76,12 @@ def better(a: Sequence[float], b: Sequence[float], paired: bool, unit: str = "po
 
 
 def no_worse(
-    a: Sequence[float], b: Sequence[float], margin: float, paired: bool, unit: str = "points", resolution: float = 0.0
+    a: Sequence[float],
+    b: Sequence[float],
+    margin: float,
+    paired: bool,
+    unit: str = "points",
+    resolution: float = RESOLUTION,
 ) -> Judgement:
     """Whether a is at most `margin` below b, over seeds."""
     found = _difference(a, b, paired, resolution)
@@ -80,7 +91,9 @@ def no_worse(
     return _one_sided(kind, found.below(-margin), found.above(-margin), _told(found, unit, 1 - 2 * LEVEL))
 
 
-def near(values: Sequence[float], value: float, margin: float, unit: str = "%", resolution: float = 0.0) -> Judgement:
+def near(
+    values: Sequence[float], value: float, margin: float, unit: str = "%", resolution: float = RESOLUTION
+) -> Judgement:
     """Whether the mean over seeds is within `margin` of `value`."""
     found = _mean(values, resolution)
     kind = f"within {margin:g} of {value:g}"
@@ -133,14 +146,52 @@ def instance_no_worse(right: Sequence[bool], other: Sequence[bool], margin: floa
     return Judgement(f"instance, no worse than {margin:g}", holds, text, p)
 
 
+def instance_groups_better(right: Sequence[float], other: Sequence[float], sizes: Sequence[float]) -> Judgement:
+    """Whether a net answers more correctly than another, where several answers belong to one example.
+
+    Args:
+        right, other: correct answers to each example.
+        sizes: all answers to each example.
+    """
+    found, kind = _groups(right, other, sizes), "instance in groups, better"
+    if found is None:
+        return Judgement(kind, None, f"{len(sizes)} examples: too few for an interval", 1.0)
+    p = min(1.0, 2 * min(found.below(0), found.above(0)))
+    return Judgement(kind, None if p > LEVEL else found.mean > 0, _told_groups(found, sizes), p)
+
+
+def instance_groups_no_worse(
+    right: Sequence[float], other: Sequence[float], sizes: Sequence[float], margin: float
+) -> Judgement:
+    """Whether a net is at most `margin` points below another, where several answers belong to one example."""
+    found, kind = _groups(right, other, sizes), f"instance in groups, no worse than {margin:g}"
+    if found is None:
+        return Judgement(kind, None, f"{len(sizes)} examples: too few for an interval", 1.0)
+    told = _told_groups(found, sizes, 1 - 2 * LEVEL)
+    return _one_sided(kind, found.below(-margin), found.above(-margin), told)
+
+
 def better_median(a: Sequence[float], b: Sequence[float], unit: str = "points") -> Judgement:
     """Whether a is above b where seeds are bimodal: Wilcoxon's exact signed-rank test of paired differences."""
     differences = np.subtract(a, b)
+    if not differences.size:
+        return _too_few("better in the median", 0)
     moved = differences[differences != 0]
     p = _signed_rank(moved) if len(moved) else 1.0
     median = float(np.median(differences))
     text = f"median difference {median:+.2f} {unit}, {len(moved[moved > 0])} of {len(differences)} seeds above"
     return Judgement("better in the median", None if p > LEVEL else median > 0, text, p)
+
+
+def no_worse_median(a: Sequence[float], b: Sequence[float], margin: float, unit: str = "points") -> Judgement:
+    """Whether a is at most `margin` below b where seeds are bimodal: the same test, one-sided."""
+    differences = np.subtract(a, b)
+    kind, shifted = f"no worse in the median than {margin:g}", differences + margin
+    if not np.isfinite(shifted).all() or not shifted.size:
+        return _too_few(kind, len(shifted))
+    p_holds, p_not = (_signed_rank_above(sign * shifted[shifted != 0]) for sign in (1, -1))
+    text = f"median difference {float(np.median(differences)):+.2f} {unit} over {len(differences)} seeds, paired"
+    return _one_sided(kind, p_holds, p_not, text)
 
 
 def fewer_failures(failed: int, total: int, failed_other: int, total_other: int) -> Judgement:
@@ -225,7 +276,7 @@ class _Estimate:
 
 
 def _mean(values: Sequence[float], resolution: float, is_paired: bool | None = None) -> _Estimate | None:
-    if len(values) < 2 or not all(map(isfinite, values)):
+    if len(values) < FEWEST or not all(map(isfinite, values)):
         return None
     spread = max(float(np.std(values, ddof=1)), resolution / sqrt(12))
     return _Estimate(float(np.mean(values)), spread / sqrt(len(values)), len(values) - 1, len(values), is_paired)
@@ -273,6 +324,25 @@ def _told_pairs(gained: int, lost: int, count: int) -> str:
     return f"{points:+.2f} points on {count:,} examples ({gained} gained, {lost} lost)"
 
 
+def _groups(right: Sequence[float], other: Sequence[float], sizes: Sequence[float]) -> _Estimate | None:
+    """Points between two nets over all answers: a ratio of sums over the groups, with its standard error."""
+    gained, size = np.subtract(right, other), np.asarray(sizes, float)
+    if gained.shape != size.shape:
+        raise ValueError(f"answers to {gained.shape} examples have {size.shape} sizes")
+    n, total = len(size), float(size.sum())
+    if n < 2 or not total:
+        return None
+    ratio = float(gained.sum()) / total
+    error = sqrt(n / (n - 1) * float(np.square(gained - ratio * size).sum())) / total
+    return _Estimate(100 * ratio, max(100 * error, 100 / (sqrt(12) * total)), n - 1, n)
+
+
+def _told_groups(found: _Estimate, sizes: Sequence[float], confidence: float = 1 - LEVEL) -> str:
+    low, high = found.interval(confidence)
+    answers = f"{float(np.sum(sizes)):,.0f} answers to {found.count:,} examples"
+    return f"{found.mean:+.2f} points on {answers} ({100 * confidence:.0f} % interval {low:.2f} to {high:.2f})"
+
+
 def _p_of_bound(answers: Answers, margin: float) -> float:
     """The smallest level at which the upper bound of the drop is below the margin."""
     low, high = 0.0, 1.0
@@ -283,13 +353,24 @@ def _p_of_bound(answers: Answers, margin: float) -> float:
 
 
 def _signed_rank(differences: "np.ndarray") -> float:
-    """Two-sided p of Wilcoxon's signed-rank test, exact with ties, for at most 16 differences."""
+    """Two-sided p of Wilcoxon's signed-rank test."""
+    seen, sums = _rank_sums(differences)
+    middle = sums.mean()
+    return float(np.mean(np.abs(sums - middle) >= abs(seen - middle) - 1e-9))
+
+
+def _signed_rank_above(differences: "np.ndarray") -> float:
+    """The chance of differences as high as these, if the median is 0."""
+    seen, sums = _rank_sums(differences)
+    return float(np.mean(sums >= seen - 1e-9))
+
+
+def _rank_sums(differences: "np.ndarray") -> "tuple[float, np.ndarray]":
+    """The sum of the ranks of positive differences, and of every choice of signs; with ties, for at most 16."""
     sizes = np.abs(differences)
     ranks = np.array([(sizes < s).sum() + ((sizes == s).sum() + 1) / 2 for s in sizes])
     signs = (np.arange(2 ** len(ranks))[:, None] >> np.arange(len(ranks))) & 1
-    sums = signs @ ranks
-    seen, middle = ranks[differences > 0].sum(), ranks.sum() / 2
-    return float(np.mean(np.abs(sums - middle) >= abs(seen - middle) - 1e-9))
+    return float(ranks[differences > 0].sum()), signs @ ranks
 
 
 def _fisher(failed: int, total: int, failed_other: int, total_other: int) -> float:

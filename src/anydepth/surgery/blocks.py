@@ -14,13 +14,13 @@ Where = str | Iterable[str] | Callable[[str, ContinuousBlock], bool] | None
 
 def blocks_in(model: nn.Module) -> dict[str, ContinuousBlock]:
     """The model's blocks by name; none for a plain network."""
+    if not isinstance(model, nn.Module):
+        raise ConfigError(f"expected an nn.Module with continuous blocks, got {type(model).__name__}")
     return {name: module for name, module in model.named_modules() if isinstance(module, ContinuousBlock)}
 
 
 def blocks_of(model: nn.Module, where: Where = None) -> dict[str, ContinuousBlock]:
     """The model's blocks by name; `where` is a name, a pattern, several of them, or a predicate."""
-    if not isinstance(model, nn.Module):
-        raise ConfigError(f"expected an nn.Module with continuous blocks, got {type(model).__name__}")
     blocks = blocks_in(model)
     if not blocks:
         raise ConfigError(f"{type(model).__name__} has no ContinuousBlock; build one with anydepth.ContinuousBlock")

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from anydepth.reproduce.stateful_nets import LATER
 from anydepth.train.config import (
     SGD,
     Cosine,
@@ -112,10 +113,10 @@ PAPERS: tuple[Row, ...] = (
 
 
 def nets() -> tuple[Net, ...]:
-    """All nets, seed by seed, the first experiment before the others."""
+    """All nets, seed by seed: the first experiment, then the papers' nets, then those for compression."""
     return tuple(
         Net(title, about, make(), seed, grows)
-        for group in (ONE_NET, PAPERS)
+        for group in (ONE_NET, PAPERS, LATER)
         for seed in SEEDS
         for title, about, make, grows in group
     )

@@ -1,7 +1,6 @@
 """Training the nets of the campaign, one after another; stopped at any moment, it goes on where it was."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from anydepth import artifact
 from anydepth.errors import NumericalError
 from anydepth.reproduce.campaign.nets import Net, nets
 from anydepth.reproduce.campaign.state import COMMITS, FAILURE, state_of
+from anydepth.reproduce.commit import commit_of_code
 from anydepth.train.config import RunConfig
 from anydepth.train.loop import train
 from anydepth.train.progress import Watch
@@ -43,19 +43,9 @@ def train_net(net: Net, folder: Path, data: Path | None, watch: Watch | None = N
 def note_commit(folder: Path) -> None:
     """Add the code's commit to those that this net was trained with, oldest first."""
     known = artifact.read_json(folder / COMMITS)["commits"] if (folder / COMMITS).exists() else []
-    here = {"commit": _git("rev-parse", "HEAD"), "is_changed": bool(_git("status", "--porcelain", "."))}
+    here = commit_of_code()
     if not known or any(known[-1][key] != value for key, value in here.items()):
         artifact.write_json(folder / COMMITS, {"commits": [*known, here | {"since": _now()}]})
-
-
-def _git(*words: str) -> str:
-    """What git says of the package's own folder; nothing where it is not in a repository."""
-    package = Path(artifact.__file__).parents[1]
-    try:
-        found = subprocess.run(["git", *words], cwd=package, capture_output=True, text=True, check=False)
-    except OSError:
-        return ""
-    return found.stdout.strip()
 
 
 def _now() -> str:

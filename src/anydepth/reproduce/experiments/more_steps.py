@@ -9,8 +9,10 @@ import numpy as np
 from anydepth.recipes.anodev2 import config
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.judging import RULE, differences, is_above, spread
+from anydepth.reproduce.nets import uses_depth
+from anydepth.reproduce.rules import Judgement, all_of, better, no_worse, undecided
 from anydepth.reproduce.study import Study
+from anydepth.reproduce.wording import differences, spread
 from anydepth.train.config import RunConfig
 from anydepth.train.override import override
 from anydepth.train.runs import Run
@@ -18,11 +20,31 @@ from anydepth.train.runs import Run
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KERNELS = {"stay": {"basis": "constant", "size": 1}, "evolve": {"evolution": "rda"}}
+KERNELS = ("stay", "evolve")
 SOLVERS = (("euler", 1), ("euler", 2), ("euler", 5), ("midpoint", 2), ("rk4", 2))
-FIRST = SOLVERS[0]
+ONE, TWO, FIVE, MIDPOINT, RK4 = SOLVERS
+CONTROL = ("separate", *FIVE)
+"""A plain ResNet of five units, x + f(x) each, with kernels of their own: what depth can give on this data."""
+CELLS = (*((kernels, *solver) for kernels in KERNELS for solver in SOLVERS), CONTROL)
 MARGIN = 1.0
 """Points that count as a gain."""
+CLAIMS = {
+    "stay": Claim(
+        "With kernels that stay, 2 or 5 Euler steps are at most 1 point above one", "A sections 1, 2.1", "no gain"
+    ),
+    "stay, order": Claim(
+        "With kernels that stay, 2 steps of midpoint or RK4 are at most 1 point above 2 of Euler",
+        "A sections 1, 2.1",
+        "no gain",
+    ),
+    "evolve": Claim(
+        "With kernels that evolve, 5 Euler steps are better than one", "A section 1", "addresses the challenge"
+    ),
+    "evolve, order": Claim(
+        "With kernels that evolve, 2 steps of RK4 are better than 2 of Euler", "A section 1", "addresses the challenge"
+    ),
+}
+"""They decide only where the control is more than 5 points above one step."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +57,26 @@ class Settings:
 _DIGITS = ('data={"name":"digits","validation":0}', "optimizer.lr=0.05", 'schedule={"name":"cosine","warmup":20}')
 SETTINGS = {
     "smoke": Settings((*_DIGITS, "data.limit=64", "model.options.width=2", "training.epochs=1", "training.batch=32")),
-    "cpu": Settings((*_DIGITS, "training.epochs=20", "training.batch=50")),
+    "cpu": Settings((*_DIGITS, "model.options.width=4", "training.epochs=20", "training.batch=50")),
     "paper": Settings(()),
 }
+Cell = tuple[str, str, int]
+Found = dict[Cell, list[float]]
 
 
-def config_for(kernels: str, scheme: str, steps: int, seed: int, settings: Settings) -> RunConfig:
+def config_for(cell: Cell, seed: int, settings: Settings) -> RunConfig:
     """One batch norm per step, and gradients through the steps."""
-    weights = {"conv*.weight": KERNELS[kernels], "*": {"basis": "constant", "size": steps}}
+    kernels, scheme, steps = cell
+    one = {"basis": "constant", "size": steps if kernels == "separate" else 1}
+    weights = {
+        "conv*.weight": {"evolution": "rda"} if kernels == "evolve" else one,
+        "*": {"basis": "constant", "size": steps},
+    }
+    start, scale = ("independent", steps) if kernels == "separate" else ("shared", 1)
     options = (
         f"model.options.weights={json.dumps(weights)}",
+        f"model.options.init={start}",
+        f"model.options.scale={scale}",
         f"model.options.scheme={scheme}",
         f"model.options.steps={steps}",
         f"model.segment={steps}",
@@ -53,65 +85,93 @@ def config_for(kernels: str, scheme: str, steps: int, seed: int, settings: Setti
 
 
 def run(study: Study) -> Findings:
-    cells = [(kernels, *solver) for kernels in KERNELS for solver in SOLVERS]
-    study.plan(len(cells) * len(study.seeds))
-    found: dict[tuple[str, str, int], list[float]] = {cell: [] for cell in cells}
+    study.plan(len(CELLS) * len(study.seeds))
+    found: Found = {cell: [] for cell in CELLS}
     for seed in study.seeds:
-        for cell in cells:
-            kernels, scheme, steps = cell
-            title = f"more-steps-{kernels}-{scheme}-{steps}"
-            made = config_for(kernels, scheme, steps, seed, study.settings)
-            found[cell].append(study.piece(f"{title}-{seed}", lambda t=title, c=made: _tested(study.trained(t, c))))
+        for cell, values in found.items():
+            title = "-".join(("more-steps", *map(str, cell)))
+            made = config_for(cell, seed, study.settings)
+            values.append(study.piece(f"{title}-{seed}", lambda t=title, c=made: _tested(study.trained(t, c))))
     rows = tuple(
         (kernels, f"{scheme} x {steps}", float(np.mean(values)), min(values), max(values))
         for (kernels, scheme, steps), values in found.items()
     )
     columns = ("kernels", "solver", "test accuracy (%)", "lowest", "highest")
-    notes = (
-        f"ResNet-4 by the recipe `anodev2-resnet4-anode`; changes: {', '.join(study.settings.changes) or 'none'}. One "
-        f"batch norm per step. A gain is a mean of at least {MARGIN:g} point above one Euler step, and decided. {RULE}"
+    return Findings(columns, rows, verdicts_of(found), lambda: _draw(found), _notes(study.settings))
+
+
+def _notes(settings: Settings) -> tuple[str, ...]:
+    return (
+        f"ResNet-4 by the recipe `anodev2-resnet4-anode`; changes: {', '.join(settings.changes) or 'none'}.",
+        "One batch norm per step. `separate`, the control: a plain ResNet, x + f(x) with kernels of its own for every "
+        "unit.",
+        "Seeds are paired: runs of one seed share the order of the data and, but for `separate`, the initial weights.",
+        "The claims decide only where the control is more than 5 points above one step: else depth does not pay here.",
     )
-    return Findings(columns, rows, _verdicts(found), lambda: _draw(found), notes)
 
 
 def _tested(run: Run) -> float:
     return next(line["test_accuracy"] for line in run.metrics() if "test_accuracy" in line)
 
 
-def _verdicts(found: dict[tuple[str, str, int], list[float]]) -> tuple[Verdict, ...]:
-    gains = {
-        kernels: {
-            f"{scheme} x {steps}": differences(found[kernels, scheme, steps], found[kernels, *FIRST])
-            for scheme, steps in SOLVERS[1:]
-        }
-        for kernels in KERNELS
+def verdicts_of(found: Found) -> tuple[Verdict, ...]:
+    """By the seeds' test accuracies."""
+    parts = {
+        "stay": [_gain(found, "stay", solver, ONE) for solver in (TWO, FIVE)],
+        "stay, order": [_gain(found, "stay", solver, TWO) for solver in (MIDPOINT, RK4)],
+        "evolve": [_gain(found, "evolve", FIVE, ONE)],
+        "evolve, order": [_gain(found, "evolve", RK4, TWO)],
     }
-    told = {
-        kernels: "points above one Euler step: "
-        + ", ".join(f"{name} {spread(values)}" for name, values in some.items())
-        for kernels, some in gains.items()
-    }
-    helps = {
-        kernels: any(float(np.mean(values)) >= MARGIN and is_above(values) for values in some.values())
-        for kernels, some in gains.items()
-    }
-    plain = Claim("More steps or a higher order do not help where kernels stay", "A section 1", "no gain")
-    mended = Claim("Kernels that evolve mend that", "A section 1", "addresses the challenge")
-    return (
-        Verdict(plain, told["stay"], not helps["stay"]),
-        Verdict(mended, told["evolve"], helps["evolve"] if not helps["stay"] else None),
-    )
+    pays = does_depth_pay(found)
+    return tuple(_verdict(claim, parts[name], name.startswith("evolve"), pays) for name, claim in CLAIMS.items())
 
 
-def _draw(found: dict[tuple[str, str, int], list[float]]) -> "Figure":
+Solver = tuple[str, int]
+
+
+def _gain(found: Found, kernels: str, solver: Solver, base: Solver) -> tuple[str, list[float], list[float]]:
+    return f"{solver[0]} x {solver[1]}", found[kernels, *solver], found[kernels, *base]
+
+
+def _verdict(
+    claim: Claim, parts: list[tuple[str, list[float], list[float]]], is_gain_claimed: bool, pays: bool
+) -> Verdict:
+    told = ", ".join(f"{name} {spread(differences(after, before))} points" for name, after, before in parts)
+    judge = _better if is_gain_claimed else _no_gain
+    judgement = all_of(*(judge(after, before) for _, after, before in parts))
+    if not pays:
+        judgement = undecided(
+            "five units with kernels of their own are not 5 points above one: depth does not pay here"
+        )
+    return Verdict(claim, told, judgement)
+
+
+def _better(after: list[float], before: list[float]) -> Judgement:
+    return better(after, before, paired=True)
+
+
+def _no_gain(after: list[float], before: list[float]) -> Judgement:
+    return no_worse(before, after, MARGIN, paired=True)
+
+
+def does_depth_pay(found: Found) -> bool:
+    """Whether five units with their own kernels are more than 5 points above one."""
+    one, own = dict(enumerate(found["stay", *ONE])), dict(enumerate(found[CONTROL]))
+    return bool(uses_depth({"separate": own}, "separate", one, float))
+
+
+def _draw(found: Found) -> "Figure":
     import matplotlib.pyplot as plt
 
     figure, place = plt.subplots(figsize=(7, 4), constrained_layout=True)
-    for kernels, colour, shift in (("stay", "#c2571a", -0.08), ("evolve", "#0b6e99", 0.08)):
-        for x, (scheme, steps) in enumerate(SOLVERS):
-            values: list[Any] = found[kernels, scheme, steps]
-            label = f"kernels {kernels}" if x == 0 else None
-            place.plot([x + shift] * len(values), values, "o", color=colour, alpha=0.8, label=label)
+    looks = {"stay": ("#c2571a", -0.1), "evolve": ("#0b6e99", 0.0), "separate": ("#5b5b5b", 0.1)}
+    seen: set[str] = set()
+    for (kernels, scheme, steps), values in found.items():
+        colour, shift = looks[kernels]
+        label: Any = None if kernels in seen else f"kernels {kernels}"
+        x = SOLVERS.index((scheme, steps)) + shift
+        place.plot([x] * len(values), values, "o", color=colour, alpha=0.8, label=label)
+        seen.add(kernels)
     place.set_xticks(range(len(SOLVERS)), [f"{scheme} x {steps}" for scheme, steps in SOLVERS])
     place.set(ylabel="test accuracy (%)")
     place.legend()
@@ -121,5 +181,7 @@ def _draw(found: dict[tuple[str, str, int], list[float]]) -> "Figure":
 
 EXPERIMENTS.add(
     "more-steps",
-    Experiment("More steps and higher order, with kernels that stay or evolve", "ANODEV2, section 1", SETTINGS, run),
+    Experiment(
+        "More steps and higher order, with kernels that stay or evolve", "ANODEV2, section 1", SETTINGS, run, seeds=5
+    ),
 )

@@ -8,10 +8,10 @@ import numpy as np
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.experiments.proper_grid import Cell, criticals, has_critical, succeeded, told_of
 from anydepth.reproduce.flows import (
     LANDSCAPE,
     PAPER,
+    RESOLUTION,
     SMOKE,
     THRESHOLD,
     Task,
@@ -20,7 +20,21 @@ from anydepth.reproduce.flows import (
     examine,
     trained_flows,
 )
+from anydepth.reproduce.grid_rules import (
+    COLUMNS,
+    NOTES,
+    Cell,
+    criticals,
+    ends,
+    has_no_trend,
+    is_continuous,
+    succeeded,
+    told_of,
+    trends,
+)
+from anydepth.reproduce.rules import better
 from anydepth.reproduce.study import Study
+from anydepth.reproduce.wording import spread
 from anydepth.train.runs import Run
 
 if TYPE_CHECKING:
@@ -32,6 +46,18 @@ RATES = (5e-4, 2e-3, 3e-3, 5e-3)
 """The published one first."""
 _HELD_OUT = ("data.options.train=2500", "data.validation=500", "evaluation.test=false")
 """Besides the published 2000 examples to learn from; no training looks at the test part."""
+INDEPENDENT = Claim(
+    f"three minima: with a learning rate chosen for every number of Euler steps, accuracy has a trend of at most "
+    f"{THRESHOLD:g} points over all of them",
+    "P section 4.1",
+    "no clear dependence; trends could be due to the learning rate",
+)
+DUE_TO_RATE = Claim(
+    "three minima: choosing the learning rate for every number of steps takes more than half of the trend away",
+    "P section 4.1",
+    "any visible trends could be due to this choice",
+)
+"""On validation data, seed by seed, a training that failed counting as the commonest class."""
 _FEW = (*SMOKE[LANDSCAPE].settings, "data.options.train=150", "data.validation=30", "evaluation.test=false")
 
 
@@ -78,18 +104,12 @@ def run(study: Study) -> Findings:
         "chosen rate",
         "validation accuracy (%)",
         f"the same with rate {published:g}",
-        "test accuracy (%)",
-        "spread",
-        "largest change (points)",
-        "least agreement (%)",
-        "proper",
-        "failed",
+        *(f"test {column}" if column.startswith("accuracy") else column for column in COLUMNS),
     )
-    left = without_failed(validated, chance)
     verdicts = (
-        is_independent(task.title, kept, chosen, max(rates)),
-        is_due_to_rate(task.title, published, chosen, means, left),
-        has_critical(f"{task.title}, rates chosen", criticals(kept)),
+        is_independent(kept, chosen, max(rates)),
+        is_due_to_rate(published, chosen, filled(validated, chance)),
+        is_continuous(f"{task.title}, rates chosen", kept, criticals(kept)),
     )
     return Findings(columns, rows, verdicts, lambda: _draw(task, means, chosen, kept), _notes(settings))
 
@@ -126,19 +146,21 @@ def _of_every_seed(
 # Choosing and judging
 
 
-def means_of(validated: dict[float, dict[int, Cell]], chance: float) -> Means:
-    """Mean accuracies over seeds; a seed that failed counts as the commonest class."""
+Validated = dict[float, dict[int, Cell]]
+"""What was found on validation data, by learning rate and number of steps."""
+
+
+def filled(validated: Validated, chance: float) -> Validated:
+    """The same with the commonest class for a seed that failed."""
     return {
-        rate: {
-            steps: float(np.mean([one["accuracy"] if one else chance for one in cell])) for steps, cell in cells.items()
-        }
+        rate: {steps: [one or {"accuracy": chance} for one in cell] for steps, cell in cells.items()}
         for rate, cells in validated.items()
     }
 
 
-def without_failed(validated: dict[float, dict[int, Cell]], chance: float) -> Means:
-    """The same without seeds that failed or learnt too little; a rate with no other seeds has no mean."""
-    return {rate: _means(cells) for rate, cells in succeeded(validated, chance).items()}
+def means_of(validated: Validated, chance: float) -> Means:
+    """Mean accuracies over seeds; a seed that failed counts as the commonest class."""
+    return {rate: _means(cells) for rate, cells in filled(validated, chance).items()}
 
 
 def _means(cells: dict[int, Cell]) -> dict[int, float]:
@@ -152,37 +174,23 @@ def best_rates(means: Means) -> dict[int, float]:
     return {steps: max(means, key=lambda rate: means[rate][steps]) for steps in next(iter(means.values()))}
 
 
-def is_independent(title: str, kept: dict[int, Cell], chosen: dict[int, float], largest: float) -> Verdict:
-    means = _means(kept)
-    more = {steps: mean for steps, mean in means.items() if steps > 1}
-    claim = Claim(
-        f"{title}: accuracy with the solver of the training does not depend on its step, once the learning rate is "
-        "chosen for every step",
-        "P section 4.1",
-        "no clear dependence; trends could be due to the learning rate",
-    )
-    if len(more) < 2:
-        return Verdict(claim, "too few trainings succeeded", None)
+def is_independent(kept: dict[int, Cell], chosen: dict[int, float], largest: float) -> Verdict:
+    verdict = has_no_trend(INDEPENDENT, kept)
     count = sum(rate == largest for rate in chosen.values())
-    told = f"means {_ends(means)}; {_ends(more)} without the net of a single step"
     edge = f"the largest rate, {largest:g}, is chosen for {count} of {len(chosen)} numbers of steps"
-    return Verdict(claim, f"{told}; {edge}", _width(means) <= THRESHOLD)
+    return replace(verdict, ours=f"{verdict.ours}; {edge}")
 
 
-def is_due_to_rate(title: str, published: float, chosen: dict[int, float], means: Means, left: Means) -> Verdict:
-    """Whether choosing rates takes at least half of the range of the means over steps away."""
-    before, after = means[published], _picked(means, chosen)
+def is_due_to_rate(published: float, chosen: dict[int, float], validated: Validated) -> Verdict:
+    """Whether chosen rates leave less than half of a seed's trend."""
+    before, after = validated[published], {steps: validated[rate][steps] for steps, rate in chosen.items()}
+    sizes = [[abs(trend) for trend in trends(cells)] for cells in (before, after)]
     told = (
-        f"means on validation data {_ends(before)} with rate {published:g}, {_ends(after)} with chosen rates: ranges "
-        f"of {_width(before):.1f} and {_width(after):.1f} points; without failed seeds {_width(left[published]):.1f} "
-        f"and {_width(_picked(left, chosen)):.1f}"
+        f"trends of {spread(sizes[0], 1)} points with rate {published:g}, means {ends(_means(before))}; of "
+        f"{spread(sizes[1], 1)} with chosen rates, means {ends(_means(after))}"
     )
-    claim = Claim(
-        f"{title}: a trend at one learning rate is due to that rate",
-        "P section 4.1",
-        "any visible trends could be due to this choice",
-    )
-    return Verdict(claim, told, _width(after) <= _width(before) / 2)
+    halves = [size / 2 for size in sizes[0]]
+    return Verdict(DUE_TO_RATE, told, better(halves, sizes[1], paired=True, resolution=RESOLUTION))
 
 
 def _picked(means: Means, chosen: dict[int, float]) -> dict[int, float]:
@@ -190,34 +198,18 @@ def _picked(means: Means, chosen: dict[int, float]) -> dict[int, float]:
     return {steps: means[rate][steps] for steps, rate in chosen.items() if steps in means[rate]}
 
 
-def _width(means: dict[int, float]) -> float:
-    return max(means.values()) - min(means.values()) if means else 0.0
-
-
-def _ends(means: dict[int, float]) -> str:
-    """The lowest and the highest mean, with their steps."""
-    ends = (min(means, key=means.__getitem__), max(means, key=means.__getitem__))
-    low, high = (f"{means[steps]:.1f} % ({steps} step{'s' * (steps != 1)})" for steps in ends)
-    return f"from {low} to {high}"
-
-
-def _notes(settings: Settings) -> str:
+def _notes(settings: Settings) -> tuple[str, ...]:
     task = settings.task
     config = task.config(0)
     return (
         f"{task.title}, Euler's method; {config.training.steps} iterations; changes of the published settings: "
-        f"{', '.join(task.settings)}. For every number of steps all seeds are trained with each of the rates "
+        f"{', '.join(task.settings)}.",
+        "For every number of steps all seeds are trained with each of the rates "
         f"{', '.join(f'{rate:g}' for rate in settings.rates)} (published: {settings.published:g}). The rate with the "
-        "highest mean accuracy on validation data is chosen, where a training that left the finite numbers counts as "
-        "the commonest class; these are the means on validation data in table and figure. Then, and with the chosen "
-        "rate only, the nets are run on the test part, with other solvers too, as in `proper-grid`. The list of rates "
-        "was drawn up on validation data of the same seeds. A seed failed if "
-        "it left the finite numbers or learnt less than half of the way from the commonest class to the best net; "
-        "failed seeds are left out of means on test data. Rules: accuracy does not depend on the step if the means "
-        f"over seeds differ by at most {THRESHOLD:g} points, as in `proper-grid`; a trend is due to the rate if chosen "
-        "rates leave at most half of the range that the published rate has, on validation data; a net is proper when "
-        "no solver with steps as small and order as high changes its test accuracy by more than "
-        f"{THRESHOLD:g} points."
+        "highest mean accuracy on validation data is chosen; a training that failed counts as the commonest class.",
+        "The test part is looked at with the chosen rate only. The list of rates was drawn up on validation data of "
+        "the same seeds.",
+        *NOTES,
     )
 
 

@@ -3,109 +3,100 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
-from anydepth.reproduce.judging import RULE, differences, is_above, spread
-from anydepth.reproduce.nets import COLOUR, SETTINGS, TITLE, Exam, accuracy, examined, setting_of
+from anydepth.reproduce.nets import (
+    COLOUR,
+    SETTINGS,
+    TITLE,
+    Exam,
+    common_seeds,
+    examined,
+    setting_of,
+    trained_steps,
+    waiting,
+)
+from anydepth.reproduce.roughness import LINES, kernels_of, over_depth
+from anydepth.reproduce.rules import better
 from anydepth.reproduce.study import Study
-from anydepth.surgery.blocks import blocks_of
+from anydepth.reproduce.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NETS = ("rk4", "euler", "resnet")
-LINES = 6
-Found = dict[str, list[dict[str, Any]]]
+NETS = ("rk4", "euler", "tied", "resnet")
+CLAIMS = {
+    ("rk4", "euler"): Claim(
+        "RK4 with refinement gives smoother weights than Euler at fixed depth, over seeds",
+        "C Fig 8, section 5.2",
+        "a picture",
+    ),
+    ("rk4", "resnet"): Claim("RK4 with refinement gives smoother weights than a ResNet has, over seeds", "ours"),
+    ("rk4", "tied"): Claim(
+        "Control: smoother also than Euler at fixed depth whose weights were all alike at the start, over seeds", "ours"
+    ),
+    ("tied", "euler"): Claim("Control: the tied start alone gives Euler smoother weights, over seeds", "ours"),
+}
+"""The smoother net and the other; judged by roughness, seed by seed."""
+COLUMNS = ("net", "roughness", "lowest", "highest", "accuracy (%)", "recalibrated (%)", "evaluations", "seeds")
+Found = dict[str, dict[int, Any]]
 
 
 def run(study: Study) -> Findings:
     found = examined(study, NETS, look)
-    columns = ("net", "roughness", "lowest", "highest", "accuracy (%)")
-    rows = tuple(
-        (
-            TITLE[net],
-            float(np.mean([one["roughness"] for one in seeds])),
-            min(one["roughness"] for one in seeds),
-            max(one["roughness"] for one in seeds),
-            float(np.mean([one["accuracy"] for one in seeds])),
-        )
-        for net, seeds in found.items()
-    )
-    size = len(found["rk4"][0]["lines"][0])
+    missing = [name for name in NETS[:2] if not found[name]]
+    if missing:
+        return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
+    size = next(iter(found["rk4"].values()))["size"]
     notes = (
-        f"{setting_of(study)} Roughness: the sum of |differences| between neighbouring cells over the mean of "
-        f"|weights|, over all convolutions of all blocks; {size} independent normal weights have "
-        f"{(size - 1) * 2**0.5:.1f}. {RULE}"
+        setting_of(),
+        "Roughness: the sum of |differences| between neighbouring cells over the mean of |weights|, over all "
+        f"convolutions of all blocks; {size} independent normal weights have {(size - 1) * 2**0.5:.1f}.",
+        "Fig 8 also shows the weights at every refinement: see the study `refinement`.",
     )
-    return Findings(columns, rows, _verdicts(found), lambda: _draw(found), notes)
+    rows = tuple(_row(net, list(seeds.values())) for net, seeds in found.items() if seeds)
+    verdicts = tuple(_verdict(found, smooth, rough, claim) for (smooth, rough), claim in CLAIMS.items())
+    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), notes)
 
 
 def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
-    """Roughness of a net, and some weights of its first block over depth."""
-    kernels = kernels_of(model)
-    flat = kernels[0].flatten(1)
-    places = torch.linspace(0, flat.shape[1] - 1, LINES).round().long()
-    return {
-        "roughness": roughness(kernels),
-        "lines": flat[:, places].T.tolist(),
-        "accuracy": accuracy(exam(model)),
-    }
+    """Roughness of a net, some of its weights over depth, and what it can do."""
+    return over_depth(kernels_of(model)) | {"size": trained_steps(model), "seen": exam(model)}
 
 
-def kernels_of(model: nn.Module) -> list[Tensor]:
-    """The convolutions' weights of all blocks, each (K, out, in, height, width)."""
-    stored = (block.stored(name).detach() for block in blocks_of(model).values() for name in block.lifted)
-    return [tensor for tensor in stored if tensor.dim() == 5]
+def _row(net: str, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
+    rough, seen = [one["roughness"] for one in seeds], [one["seen"] for one in seeds]
+    accuracy = float(np.mean([one["accuracy"] for one in seen]))
+    again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
+    mean = float(np.mean(rough))
+    return TITLE[net], mean, min(rough), max(rough), accuracy, again, seen[0]["evaluations"], len(seeds)
 
 
-def roughness(tensors: list[Tensor]) -> float:
-    """sum_k |w_k+1 - w_k| over the mean over k of |w_k|, each summed over all weights."""
-    way = sum(float(tensor.diff(dim=0).abs().sum()) for tensor in tensors)
-    return way / sum(float(tensor.abs().sum()) / len(tensor) for tensor in tensors)
-
-
-def _verdicts(found: Found) -> tuple[Verdict, ...]:
-    rough = {net: [one["roughness"] for one in seeds] for net, seeds in found.items()}
-    return (
-        Verdict(
-            Claim(
-                "RK4 with refinement gives smoother weights than Euler at fixed depth, a ResNet",
-                "C Fig 8, section 5.2",
-                "a picture",
-            ),
-            f"roughness {spread(rough['rk4'])}, the ResNet {spread(rough['resnet'])}",
-            is_above(differences(rough["resnet"], rough["rk4"])),
-        ),
-        Verdict(
-            Claim("RK4's weights are smoother than Euler's where both are refined", "ours; C changes both at once"),
-            f"roughness {spread(rough['rk4'])} with RK4, {spread(rough['euler'])} with Euler",
-            is_above(differences(rough["euler"], rough["rk4"])),
-        ),
-        Verdict(
-            Claim("Refinement alone, with Euler, does that too", "ours"),
-            f"roughness {spread(rough['euler'])}, the ResNet {spread(rough['resnet'])}",
-            is_above(differences(rough["resnet"], rough["euler"])),
-        ),
-    )
+def _verdict(found: Found, smooth: str, rough: str, claim: Claim) -> Verdict:
+    seeds = common_seeds(found, smooth, rough)
+    mine, its = ([found[name][seed]["roughness"] for seed in seeds] for name in (smooth, rough))
+    told = f"roughness {spread(mine)} against {spread(its)}" if seeds else "no seed has both nets yet"
+    return Verdict(claim, told, better(its, mine, paired=True, unit="of roughness"))
 
 
 def _draw(found: Found) -> "Figure":
     import matplotlib.pyplot as plt
 
-    figure, places = plt.subplots(1, len(found), figsize=(11, 3.4), constrained_layout=True)
-    for place, (net, seeds) in zip(places, found.items(), strict=True):
+    there = {net: list(seeds.values()) for net, seeds in found.items() if seeds}
+    figure, places = plt.subplots(1, len(there), figsize=(12, 3.2), constrained_layout=True)
+    for place, (net, seeds) in zip(places, there.items(), strict=True):
         lines = np.array(seeds[0]["lines"])
         edges = np.linspace(0, 1, lines.shape[1] + 1)
         for line in lines:
             place.stairs(line / np.abs(lines).mean(), edges, baseline=None, color=COLOUR[net], linewidth=1.4, alpha=0.8)
         rough = [one["roughness"] for one in seeds]
-        place.set(title=f"{TITLE[net]}: roughness {np.mean(rough):.2f}", xlabel="depth t")
+        place.set_title(f"{TITLE[net]}: {np.mean(rough):.2f}", fontsize=9)
+        place.set(xlabel="depth t")
         place.grid(alpha=0.25)
     places[0].set_ylabel("weight / mean |weight|")
-    figure.suptitle(f"{LINES} weights of the first convolution of the first block, over depth")
+    figure.suptitle(f"{LINES} weights of the first convolution of the first block over depth, and the roughness of all")
     return figure
 
 

@@ -14,7 +14,10 @@ from anydepth.zoo.parts import MODELS
 from anydepth.zoo.units.conv_norm import ConvNorm
 from anydepth.zoo.units.postact_conv import PostactConv
 
-LAYOUTS = ("resnet4", "resnet10", "alexnet")
+LAYOUTS = {"resnet4": 1, "resnet10": 3, "alexnet": 1}
+"""How many blocks each has."""
+PLAIN: dict[str, Any] = {"basis": "constant", "size": 1, "scheme": "euler", "steps": 1}
+"""A residual unit as a block."""
 
 
 class Widening(nn.Module):
@@ -42,7 +45,9 @@ class AnodeNetwork(nn.Module):
         width: channels of the first layer; None: 16, and 64 for AlexNet.
         image: (channels, height, width) of the input.
         weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
-        The rest: of every block; `steps` by default as many as the largest size.
+        init: "independent" initial weights at every depth, or "shared" ones.
+        blocks: places, from 0, of the blocks that get these options; the others stay plain residual units. None: all.
+        The rest: of every such block; `steps` by default as many as the largest size.
     """
 
     def __init__(
@@ -57,6 +62,8 @@ class AnodeNetwork(nn.Module):
         steps: int | None = None,
         scale: float = 1.0,
         weights: dict[str, Any] | None = None,
+        init: str = "independent",
+        blocks: Sequence[int] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
@@ -67,9 +74,10 @@ class AnodeNetwork(nn.Module):
         if len(image) != 3 or min(image[1:]) < 2**halvings:
             raise ConfigError(f"image must be (channels, height, width) of at least {2**halvings} pixels, got {image}")
         area = (image[1] >> halvings) * (image[2] >> halvings)
-        chosen = block_weights(basis, size, weights) | {"scheme": scheme, "steps": steps, "scale": scale}
-        make = self._alexnet if layout == "alexnet" else partial(self._resnet, layout == "resnet10")
-        self.layers, self.classifier = make(image[0], first, area, classes, chosen)
+        chosen = block_weights(basis, size, weights) | {"scheme": scheme, "steps": steps, "scale": scale, "init": init}
+        options = _by_place(layout, blocks, chosen)
+        make = self._alexnet if layout == "alexnet" else self._resnet
+        self.layers, self.classifier = make(image[0], first, area, classes, options)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.classifier(self.layers(x).flatten(1))
@@ -79,21 +87,32 @@ class AnodeNetwork(nn.Module):
         return ContinuousBlock(partial(unit, channels), name=f"{unit.__name__} of {channels} channels", **chosen)
 
     def _resnet(
-        self, is_long: bool, inputs: int, width: int, area: int, classes: int, chosen: dict[str, Any]
+        self, inputs: int, width: int, area: int, classes: int, options: list[dict[str, Any]]
     ) -> tuple[nn.Module, nn.Module]:
-        layers = [conv3x3(inputs, width), nn.BatchNorm2d(width), nn.ReLU(), self._block(PostactConv, width, chosen)]
+        layers = [conv3x3(inputs, width), nn.BatchNorm2d(width), nn.ReLU(), self._block(PostactConv, width, options[0])]
         last = width
-        if is_long:
+        if len(options) > 1:
             last = 2 * width
-            wide = self._block(PostactConv, last, chosen)
-            layers += [self._block(PostactConv, width, chosen), Widening(width, last), wide]
+            wide = self._block(PostactConv, last, options[2])
+            layers += [self._block(PostactConv, width, options[1]), Widening(width, last), wide]
         return nn.Sequential(*layers, nn.AvgPool2d(8)), nn.Linear(last * area, classes)
 
     def _alexnet(
-        self, inputs: int, width: int, area: int, classes: int, chosen: dict[str, Any]
+        self, inputs: int, width: int, area: int, classes: int, options: list[dict[str, Any]]
     ) -> tuple[nn.Module, nn.Module]:
         first = he_initialised(nn.Conv2d(inputs, width, 5, padding=2))
-        block = self._block(ConvNorm, width, chosen)
+        block = self._block(ConvNorm, width, options[0])
         layers = (first, nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2), block, nn.MaxPool2d(2))
         dense = (nn.Linear(width * area, 384), nn.ReLU(), nn.Linear(384, 192), nn.ReLU(), nn.Linear(192, classes))
         return nn.Sequential(*layers), nn.Sequential(*dense)
+
+
+def _by_place(layout: str, blocks: Sequence[int] | None, chosen: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options of every block of a layout."""
+    count = LAYOUTS[layout]
+    if blocks is None:
+        return [chosen] * count
+    places = list(blocks) if isinstance(blocks, (list, tuple)) else []
+    if not places or not all(type(place) is int and 0 <= place < count for place in places):
+        raise ConfigError(f"blocks of {layout} are a list of places from 0 to {count - 1}, got {blocks!r:.80}")
+    return [chosen if place in places else PLAIN for place in range(count)]
