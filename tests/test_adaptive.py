@@ -18,8 +18,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
-from anydepth.nn.adaptive import Cause, SolverError
-from anydepth.nn.field import BlockField
+from anydepth.solve.adaptive import Cause, SolverError
 from crashing import LONG
 from small_units import Dense, Smooth
 
@@ -202,9 +201,10 @@ def test_state_is_fitted_from_accepted_steps_only(gradient):
     block = ad.ContinuousBlock(Dense, "linear", 3, scheme="bosh32", rtol=1e-3, atol=1e-4, scale=2, gradient=gradient)
     x = torch.randn(32, 4)
     rejected, samples = 0, []
-    commit = BlockField.commit
+    commit = block._commit
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BlockField, "commit", lambda field: (samples.append(len(field.accepted)), commit(field)))
+        noted = lambda given, outcome: samples.append(len(outcome.samples["bn.running_mean"].instants))  # noqa: E731
+        patch.setattr(block, "_commit", lambda *pair: (noted(*pair), commit(*pair)))
         for _ in range(60):
             block(x).sum().backward()
             rejected += block.stats.rejected

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from anydepth.nn.parts import build
 from anydepth.recipes.anodev2 import LAYOUTS
 from anydepth.reproduce.experiments import anode_counts, coupled, evolving_cost, gaussians, more_steps, wave
+from anydepth.zoo.parts import build
 
 NOISE = np.array([0.3, -0.4, 0.1, -0.2, 0.2])
 """What runs of one seed share; a tenth of it in another order is their own."""

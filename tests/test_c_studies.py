@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce.experiments import adjoint_steps, pendulum, refinement, solvers
 from anydepth.reproduce.nets import packed
 from anydepth.reproduce.one_step import DT, FACTORS, SCHEMES, TRUE, Errors, errors_of, global_error
@@ -17,6 +16,7 @@ from anydepth.reproduce.refinement_claims import judged as judged_refinement
 from anydepth.reproduce.roughness import Stages
 from anydepth.reproduce.solver_claims import CLAIMS, Grid, judged
 from anydepth.reproduce.study import Study
+from anydepth.zoo.models.resnet import ResNet
 
 # The pendulum
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from anydepth.errors import NumericalError
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce.campaign import run as campaign_run
 from anydepth.reproduce.campaign.nets import Net, nets
 from anydepth.reproduce.campaign.state import share_done, state_of
@@ -21,6 +20,7 @@ from anydepth.reproduce.nets import evaluations_of, packed, unpacked
 from anydepth.reproduce.resnets import as_blocks, shortened, skipped
 from anydepth.surgery.store import load, save
 from anydepth.train.config import ModelSettings, read_config
+from anydepth.zoo.models.resnet import ResNet
 
 SMALL = {"channels": [4, 6], "image": [1, 8, 8], "pool": 2, "classes": 3}
 

@@ -10,9 +10,9 @@ import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import UnitError
-from anydepth.nn.chain import bind, chain_of
-from anydepth.nn.layouts import ROWS
-from anydepth.nn.threads import SMALL, threads_for
+from anydepth.fast.layouts import ROWS
+from anydepth.fast.linear import bind, chain_of
+from anydepth.fast.threads import SMALL, threads_for
 
 
 class Opaque(ad.units.MLP):

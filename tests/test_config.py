@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from anydepth.artifact import digest, pack_tensors
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
-from anydepth.nn.solver import make_solver
 from anydepth.recipes import RECIPES
+from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_of
 from anydepth.train.config import RunConfig, read_config
 from anydepth.train.control.choose import make_controller

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 import anydepth as ad
+from anydepth.block.form import weights_of
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
-from anydepth.nn.solver import make_solver
+from anydepth.solve.solver import make_solver
 from anydepth.train.checkpoint import manifests, read_checkpoint
 from anydepth.train.control.algorithm import Algorithm
 from anydepth.train.control.choose import CONTROLLERS, make_controller
@@ -327,14 +328,14 @@ def test_checks_change_no_buffer_no_random_stream_and_no_gradient(name):
     trainer.log = lines.append
     trainer._step(trainer._order()[0], 0)
     trainer.progress.step = 2
-    before = deepcopy(trainer.model.state_dict())
+    before = deepcopy(weights_of(trainer.model))
     gradients = [p.grad.clone() for p in trainer.model.parameters()]
     state, modes = torch.get_rng_state(), [m.training for m in trainer.model.modules()]
     batch = trainer.train_part.batch(np.arange(16), trainer.facts).to(trainer.device, torch.float32, True)
     steer(trainer, trainer.controller, batch)
     assert len(lines) == 2
     assert lines[0]["event"] == "start"
-    assert all(torch.equal(value, before[key]) for key, value in trainer.model.state_dict().items())
+    assert all(torch.equal(value, before[key]) for key, value in weights_of(trainer.model).items())
     assert all(torch.equal(p.grad, g) for p, g in zip(trainer.model.parameters(), gradients, strict=True))
     assert torch.equal(torch.get_rng_state(), state)
     assert [m.training for m in trainer.model.modules()] == modes
@@ -371,7 +372,7 @@ def test_evaluations_of_checks_are_counted_exactly(name, tmp_path, monkeypatch):
         return original(self, x)
 
     monkeypatch.setattr(ad.units.MLP, "forward", counting)
-    monkeypatch.setattr("anydepth.nn.chain.chain_of", lambda unit: None)
+    monkeypatch.setattr("anydepth.fast.linear.chain_of", lambda unit: None)
     config = tiny(*FLOW, *KINDS[name], "training.epochs=2", "data.validation=0", "evaluation.test=false")
     prepared = prepare(config, dataset_of(config, None))
     run = open_run(train(config, tmp_path / "made").folder)

@@ -15,19 +15,20 @@ from torch import nn
 from torch.func import functional_call
 
 import anydepth as ad
+from anydepth.block.form import forms_of, weights_of
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import ConfigError, ModelFileError, UnitError
-from anydepth.nn.evolutions import EVOLUTIONS
-from anydepth.nn.evolutions.rda import ReactionDiffusionAdvection
-from anydepth.nn.evolved import Evolved
-from anydepth.nn.kernels import TimeKernel
-from anydepth.nn.parts import build
 from anydepth.recipes import RECIPES
 from anydepth.recipes.anodev2 import LAYOUTS, PRINTED_NORMS, VARIANTS, config
 from anydepth.train.config import read_config
 from anydepth.train.gradients import compare_gradients
 from anydepth.train.loop import train
 from anydepth.train.penalty import penalty
+from anydepth.weights.evolutions import EVOLUTIONS
+from anydepth.weights.evolutions.rda import ReactionDiffusionAdvection
+from anydepth.weights.evolved import Evolved
+from anydepth.weights.time_kernel import TimeKernel
+from anydepth.zoo.parts import build
 from command import assert_refused, run_command
 from crashing import remains, train_and_crash
 from small_runs import tiny
@@ -179,7 +180,8 @@ def test_the_kernel_of_every_exact_evolution_solves_its_equation():
 def test_without_evolution_it_is_the_neural_ode_block(evolved):
     block, x = block_with(evolved, jolt=0), image()
     plain = ad.ContinuousBlock(conv(), scheme="rk4", steps=4).double()
-    plain.load_state_dict({name: value for name, value in block.state_dict().items() if "evolutions" not in name})
+    weights = {name: value for name, value in weights_of(block).items() if "evolutions" not in name}
+    plain.load_state_dict(weights | forms_of(plain))
     torch.testing.assert_close(block(x), plain(x), atol=1e-14, rtol=0)
     if evolved.evolution == "none":
         assert torch.equal(block(x), plain(x))
@@ -483,7 +485,7 @@ def test_a_model_is_called_with_other_parameters():
     block, x = block_with(Evolved("rda")), image()
     other = {name: value + 0.1 for name, value in block.named_parameters()}
     moved = deepcopy(block)
-    moved.load_state_dict(other)
+    moved.load_state_dict(other | forms_of(moved))
     torch.testing.assert_close(functional_call(block, other, (x,)), moved(x))
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.experiments.full_scale import hours_of, judged, parameters_of
 from anydepth.reproduce.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, Row
 from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
+from anydepth.zoo.models.image import ImageNetwork
 
 FORMS = [row.form for row in ROWS if row.form.recipe in ("stateful-mnist", "stateful-cifar10-deep-fixed")]
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import anydepth as ad
 from anydepth import artifact
 from anydepth.artifact.writing import staged
+from anydepth.block.form import weights_of
 from anydepth.errors import AnydepthError, ConfigError, ModelFileError
 from anydepth.train.config import read_config
 from anydepth.train.runs import open_run
@@ -97,13 +98,13 @@ def blocks(folder, edit):
 
 
 def nan_weights(folder):
-    tensors = {name: t.clone() for name, t in model().state_dict().items()}
+    tensors = {name: t.clone() for name, t in weights_of(model()).items()}
     tensors["classifier.bias"][0] = float("nan")
     put_tensors(folder, artifact.pack_tensors(tensors))
 
 
 def other_shapes(folder):
-    tensors = {name: t.clone() for name, t in model().state_dict().items()}
+    tensors = {name: t.clone() for name, t in weights_of(model()).items()}
     tensors["classifier.bias"] = torch.zeros(11)
     put_tensors(folder, artifact.pack_tensors(tensors), tensors=artifact.describe_tensors(tensors))
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce.experiments.noise import Noisy
 from anydepth.reproduce.nets import RECIPE, net_config
 from anydepth.reproduce.roughness import kernels_of, roughness
+from anydepth.zoo.models.image import ImageNetwork
 
 SCHEME = {"rk4": "rk4", "hats-rk4": "rk4", "hats-midpoint": "midpoint"}
 """Of nets that are not trained with Euler."""

@@ -11,8 +11,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
-from anydepth.nn import solve
-from anydepth.nn.layered import layers_of, solve_layered
+from anydepth.fast.image import layers_of
 
 MAKERS = {
     "preact": lambda: ad.units.PreactConv(4),
@@ -36,21 +35,16 @@ def image(seed=1, form=torch.contiguous_format):
     return torch.randn(3, 4, 5, 6, dtype=torch.float64, generator=generator).contiguous(memory_format=form)
 
 
-def both(monkeypatch, look, **options):
-    """What `look` finds about a block on the cheap path, which must be taken, and on the general one."""
-    taken = []
-
-    def watched(*args):
-        found = solve_layered(*args)
-        taken.append(found is not None)
-        return found
-
-    monkeypatch.setattr(solve, "solve_layered", watched)
-    quick = look(block_of(**options))
-    assert taken
-    assert all(taken)
-    monkeypatch.setattr(solve, "solve_layered", lambda *_: None)
-    return quick, look(block_of(**options))
+def both(look, **options):
+    """What `look` finds about a block on the path for images, which must be taken, and on the general one."""
+    quick = block_of(**options)
+    found = look(quick)
+    assert quick.stats.path == "image"
+    with ad.fast_paths(False):
+        general = block_of(**options)
+        other = look(general)
+    assert general.stats.path == "general"
+    return found, other
 
 
 def everything(block, x, passes=2):
@@ -74,22 +68,22 @@ def assert_same(one, other, tolerance=1e-11):
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("scheme", fixed_schemes())
-def test_training_is_that_of_the_general_path(monkeypatch, kind, scheme):
+def test_training_is_that_of_the_general_path(kind, scheme):
     options = {"kind": kind, "basis": "linear", "size": 3, "scheme": scheme, "steps": 2, "scale": 2}
-    assert_same(*both(monkeypatch, lambda block: everything(block, image()), **options))
+    assert_same(*both(lambda block: everything(block, image()), **options))
 
 
 @pytest.mark.parametrize("basis", BASES.names())
 @pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
-def test_every_basis_and_both_memory_formats(monkeypatch, basis, form):
+def test_every_basis_and_both_memory_formats(basis, form):
     options = {"basis": basis, "size": 4, "scheme": "rk4", "steps": [0, 0.3, 1]}
-    one, other = both(monkeypatch, lambda block: everything(block, image(form=form)), **options)
+    one, other = both(lambda block: everything(block, image(form=form)), **options)
     assert_same(one, other)
     assert one["out"].stride() == other["out"].stride()
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_evaluation_is_that_of_the_general_path_and_changes_nothing(monkeypatch, kind):
+def test_evaluation_is_that_of_the_general_path_and_changes_nothing(kind):
     def look(block):
         block(image())
         block.eval()
@@ -100,27 +94,27 @@ def test_evaluation_is_that_of_the_general_path_and_changes_nothing(monkeypatch,
             assert torch.equal(block(image(2)), found["out"])
         return found
 
-    assert_same(*both(monkeypatch, look, kind=kind, basis="linear", size=2, steps=3))
+    assert_same(*both(look, kind=kind, basis="linear", size=2, steps=3))
 
 
-def test_what_is_frozen_gets_no_gradient(monkeypatch):
+def test_what_is_frozen_gets_no_gradient():
     def look(block):
         block.unit.conv1.requires_grad_(False)
         block.unit.bn2.weight.requires_grad_(False)
         return everything(block, image())
 
-    one, other = both(monkeypatch, look, scheme="rk4_38", steps=2)
+    one, other = both(look, scheme="rk4_38", steps=2)
     assert one["unit.conv1.weight"] is None
     assert_same(one, other)
 
 
-def test_an_input_without_gradient(monkeypatch):
+def test_an_input_without_gradient():
     def look(block):
         block(image()).square().sum().backward()
         return {name: p.grad for name, p in block.named_parameters()}
 
     for kind in ("preact", "postact"):
-        assert_same(*both(monkeypatch, look, kind=kind, scheme="midpoint", steps=2))
+        assert_same(*both(look, kind=kind, scheme="midpoint", steps=2))
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -163,7 +157,7 @@ def test_weights_that_depend_on_the_input():
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_training_without_gradients(monkeypatch, kind, mode):
+def test_training_without_gradients(kind, mode):
     """As in recalibration: statistics are fitted, and outputs are those of training."""
 
     def look(block):
@@ -171,7 +165,7 @@ def test_training_without_gradients(monkeypatch, kind, mode):
             out = block(image())
         return {"out": out.clone(), **dict(block.named_buffers())}
 
-    assert_same(*both(monkeypatch, look, kind=kind, scheme="rk4", steps=2))
+    assert_same(*both(look, kind=kind, scheme="rk4", steps=2))
 
 
 LAYOUTS = {
@@ -184,7 +178,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("training", [True, False])
-def test_any_layout_with_and_without_gradients(monkeypatch, layout, training):
+def test_any_layout_with_and_without_gradients(layout, training):
     def look(block):
         x = LAYOUTS[layout](image())
         block.train(training)
@@ -193,7 +187,7 @@ def test_any_layout_with_and_without_gradients(monkeypatch, layout, training):
             return {**out, "again": block(x)}
 
     for kind in ("preact", "postact", "bottleneck"):
-        one, other = both(monkeypatch, look, kind=kind, steps=2)
+        one, other = both(look, kind=kind, steps=2)
         assert_same(one, other)
 
 
@@ -240,7 +234,7 @@ def test_a_second_backward_pass_changes_no_statistics():
     assert_same(dict(block.named_buffers()), before, 0)
 
 
-def test_gradients_in_any_layout(monkeypatch):
+def test_gradients_in_any_layout():
     """A loss may hand back a gradient that is expanded, or lies otherwise than the image."""
 
     def look(block):
@@ -250,7 +244,7 @@ def test_gradients_in_any_layout(monkeypatch):
         block(x).contiguous().mul(image(3)).sum().backward()
         return {"x": x.grad, "first": first, **{name: p.grad for name, p in block.named_parameters()}}
 
-    assert_same(*both(monkeypatch, look, steps=2))
+    assert_same(*both(look, steps=2))
 
 
 def plain(*layers):
@@ -311,8 +305,8 @@ def test_a_norm_in_another_mode_takes_the_general_path():
     block = block_of(steps=2)
     block.unit.bn1.eval()
     before = block.unit.bn1.running_var.clone()
-    assert solve_layered(block, block.plan, image(), torch.float64) is None
     block(image())
+    assert "modes" in block.stats.refused["image"]
     assert torch.equal(block.unit.bn1.running_var, before)
 
 
@@ -322,13 +316,13 @@ def test_shared_weights_take_the_general_path():
         return nn.Sequential(conv, nn.ReLU(), conv)
 
     block = ad.ContinuousBlock(tied, steps=2).double()
-    assert solve_layered(block, block.plan, image(), torch.float64) is None
     assert block(image()).shape == image().shape
+    assert "shared" in block.stats.refused["image"]
 
 
 def test_mixed_precision_takes_the_general_path():
     block = ad.ContinuousBlock(MAKERS["preact"], steps=2)
     x = image().float()
     with torch.autocast("cpu", torch.bfloat16):
-        assert solve_layered(block, block.plan, x, x.dtype) is None
-    assert solve_layered(block.bfloat16(), block.plan, x.bfloat16().float(), torch.bfloat16) is None
+        assert "mixed precision" in block.explain(x)
+    assert "float32" in block.bfloat16().explain(x.bfloat16())

@@ -9,9 +9,8 @@ import anydepth as ad
 from anydepth.data.sources.landscape import true_field
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError
-from anydepth.nn.chain import chain_of
-from anydepth.nn.program import toeplitz
-from anydepth.nn.together import Together
+from anydepth.fast.linear import chain_of
+from anydepth.fast.linear_program import toeplitz
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.adaption_settings import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
 from anydepth.reproduce.ensemble import FAILED, Ensemble, trained_together
@@ -40,6 +39,7 @@ from anydepth.train.loop import train
 from anydepth.train.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.runs import dataset_of
+from anydepth.zoo.together import Together
 
 FIELDS = {"mlp": {"hidden": 6}, "vector_conv_field": {"hidden": 5}, "tanh_net": {"hidden": 4}}
 

@@ -5,15 +5,15 @@ import json
 import pytest
 import torch
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import unfilled
 from anydepth.data.facts import Facts
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.models.image import ImageNetwork
-from anydepth.nn.roles import unfilled
-from anydepth.nn.units import PreactConv
 from anydepth.recipes import RECIPES
 from anydepth.surgery.summary import summary
 from anydepth.train.growth import grow
 from anydepth.train.prepare import make_model
+from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.units import PreactConv
 from command import run_command
 
 SHAPES = {

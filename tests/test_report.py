@@ -15,7 +15,6 @@ from anydepth import artifact
 from anydepth.data.source import SOURCES, Source
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError
-from anydepth.nn.parts import MODELS
 from anydepth.report import findings
 from anydepth.report.collect import (
     compression_curve,
@@ -37,6 +36,7 @@ from anydepth.train.config import read_config
 from anydepth.train.evaluate import Score, evaluate
 from anydepth.train.loop import train
 from anydepth.train.runs import REPORT, open_run, save_derived
+from anydepth.zoo.parts import MODELS
 
 CONFIG = {
     "log_every": 1,

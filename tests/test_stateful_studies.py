@@ -6,8 +6,6 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from anydepth.nn.models.image import ImageNetwork
-from anydepth.nn.models.tagger import Tagger
 from anydepth.reproduce import EXPERIMENTS, forms, mnist_nets, tagged
 from anydepth.reproduce.experiments import compression, derivatives, mnist
 from anydepth.reproduce.nets import packed
@@ -15,6 +13,8 @@ from anydepth.reproduce.stateful_nets import LATER
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
+from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.tagger import Tagger
 
 
 def test_differences_over_depth_of_known_functions():

@@ -18,8 +18,6 @@ import anydepth as ad
 from anydepth.data.table import IGNORED
 from anydepth.depth.grids import uniform
 from anydepth.errors import ConfigError, DataError, NumericalError, ShapeError
-from anydepth.nn.adaptive import Cause, SolverError, Stats
-from anydepth.nn.solver import make_solver
 from anydepth.report.verdict_figure import draw_verdict
 from anydepth.reproduce.cases.closed import (
     CLOSED,
@@ -33,6 +31,8 @@ from anydepth.reproduce.cases.closed import (
     turning,
 )
 from anydepth.reproduce.cases.trained import TRAINED, net
+from anydepth.solve.adaptive import Cause, SolverError, Stats
+from anydepth.solve.solver import make_solver
 from anydepth.verdict.row import Row
 from anydepth.verdict.rule import Limits, judged
 from anydepth.verdict.swap import coarser, finer, raised

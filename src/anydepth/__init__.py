@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from anydepth.block.block import ContinuousBlock
+    from anydepth.block.branch import branch
+    from anydepth.block.paths import fast_paths
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
     from anydepth.deploy.sweeps.sweep import sweep
@@ -13,50 +16,55 @@ if TYPE_CHECKING:
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
-    from anydepth.nn import models, units
-    from anydepth.nn.adaptive import SolverError
-    from anydepth.nn.block import ContinuousBlock
-    from anydepth.nn.evolutions import EVOLUTIONS, Evolution
-    from anydepth.nn.evolved import Evolved
-    from anydepth.nn.functions import Expansion, WeightFunction
-    from anydepth.nn.kernels import TimeKernel
-    from anydepth.nn.odeint import odeint
-    from anydepth.nn.parts import MODELS, UNITS, build
-    from anydepth.nn.stitch import Stitch
+    from anydepth.solve.adaptive import SolverError
+    from anydepth.solve.odeint import odeint
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
+    from anydepth.surgery.loading import adopt_form, load_state_dict
     from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
     from anydepth.verdict.check import Verdict, check
+    from anydepth.weights.evolutions import EVOLUTIONS, Evolution
+    from anydepth.weights.evolved import Evolved
+    from anydepth.weights.expansion import Expansion
+    from anydepth.weights.protocol import WeightFunction
+    from anydepth.weights.time_kernel import TimeKernel
+    from anydepth.zoo import models, units
+    from anydepth.zoo.parts import MODELS, UNITS, build
+    from anydepth.zoo.stitch import Stitch
 
 _WHERE = {
     "BASES": "depth.bases",
     "Change": "surgery.change",
-    "ContinuousBlock": "nn.block",
-    "EVOLUTIONS": "nn.evolutions",
-    "Evolution": "nn.evolutions",
-    "Evolved": "nn.evolved",
-    "Expansion": "nn.functions",
+    "ContinuousBlock": "block.block",
+    "EVOLUTIONS": "weights.evolutions",
+    "Evolution": "weights.evolutions",
+    "Evolved": "weights.evolved",
+    "Expansion": "weights.expansion",
     "Grid": "depth.grids",
-    "MODELS": "nn.parts",
+    "MODELS": "zoo.parts",
     "SCHEMES": "depth.schemes",
-    "SolverError": "nn.adaptive",
-    "Stitch": "nn.stitch",
+    "SolverError": "solve.adaptive",
+    "Stitch": "zoo.stitch",
     "Sweep": "deploy.sweeps.table",
-    "TimeKernel": "nn.kernels",
-    "UNITS": "nn.parts",
-    "WeightFunction": "nn.functions",
+    "TimeKernel": "weights.time_kernel",
+    "UNITS": "zoo.parts",
+    "WeightFunction": "weights.protocol",
+    "adopt_form": "surgery.loading",
     "blocks_of": "surgery.blocks",
-    "build": "nn.parts",
+    "branch": "block.branch",
+    "build": "zoo.parts",
     "by_step": "depth.grids",
     "compress": "surgery.resize",
+    "fast_paths": "block.paths",
     "freeze": "deploy.freeze",
     "history": "surgery.change",
     "load": "surgery.store",
+    "load_state_dict": "surgery.loading",
     "make_basis": "depth.bases",
-    "models": "nn",
-    "odeint": "nn.odeint",
+    "models": "zoo",
+    "odeint": "solve.odeint",
     "recalibrate": "deploy.recalibrate",
     "refine": "surgery.resize",
     "save": "surgery.store",
@@ -64,7 +72,7 @@ _WHERE = {
     "set_solver": "surgery.resize",
     "summary": "surgery.summary",
     "sweep": "deploy.sweeps.sweep",
-    "units": "nn",
+    "units": "zoo",
     "Verdict": "verdict.check",
     "check": "verdict.check",
 }
@@ -88,14 +96,18 @@ __all__ = [
     "UNITS",
     "Verdict",
     "WeightFunction",
+    "adopt_form",
     "blocks_of",
+    "branch",
     "build",
     "by_step",
     "check",
     "compress",
+    "fast_paths",
     "freeze",
     "history",
     "load",
+    "load_state_dict",
     "make_basis",
     "models",
     "odeint",
@@ -112,7 +124,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in ("models", "units"):
-        return import_module(f"anydepth.nn.{name}")
+        return import_module(f"anydepth.zoo.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'anydepth' has no attribute {name!r}")
     return getattr(import_module(f"anydepth.{_WHERE[name]}"), name)

@@ -35,11 +35,11 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.data.source import SOURCES
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
-    from anydepth.nn.evolutions import EVOLUTIONS
-    from anydepth.nn.parts import MODELS, UNITS
     from anydepth.recipes import RECIPES
     from anydepth.reproduce import EXPERIMENTS
     from anydepth.train.growth import RULES
+    from anydepth.weights.evolutions import EVOLUTIONS
+    from anydepth.zoo.parts import MODELS, UNITS
 
     kinds: dict[str, Registry] = {
         "bases": BASES,

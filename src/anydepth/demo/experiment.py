@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import anydepth as ad
+from anydepth.block.form import forms_of, weights_of
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.recipes import RECIPES
@@ -111,7 +112,8 @@ def _skipped(model: nn.Module) -> nn.Module:
     short = ad.build("image", **config | {key: int(config[key] / 2) for key in ("size", "steps", "scale")})
     (block,), name = ad.blocks_of(model).values(), next(iter(ad.blocks_of(model)))
     lifted = {f"{name}.unit.{tensor}" for tensor in block.lifted}
-    short.load_state_dict({key: x[::2] if key in lifted else x for key, x in model.state_dict().items()})
+    kept = {key: x[::2] if key in lifted else x for key, x in weights_of(model).items()}
+    short.load_state_dict(kept | forms_of(short))
     return short.eval()
 
 

@@ -11,11 +11,12 @@ from torch.fx.proxy import TraceError
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.parametrize import is_parametrized
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import replace
 from anydepth.errors import ConfigError, UnitError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.plan import Plan, Step, Terms
-from anydepth.nn.roles import replace
-from anydepth.nn.structure import State
+from anydepth.executor.executor import private
+from anydepth.solve.plan import Plan, Step, Terms
+from anydepth.solve.tensors import State
 from anydepth.surgery.blocks import blocks_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -123,11 +124,11 @@ def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList
     with torch.no_grad():
         rows = {name: reading.rows(*block.held(name)) for name, reading in readings.items()}
         units = nn.ModuleList()
-        skeleton = deepcopy(block.unit)
+        skeleton = private(block.unit)
         for key in distinct:
             for (name, part), place in zip(block.lifted.items(), key, strict=True):
                 replace(skeleton, name, part.kind.decode(rows[name][place]).clone())
-            units.append(deepcopy(skeleton))
+            units.append(private(skeleton))
     order = {key: i for i, key in enumerate(distinct)}
     return [order[key] for key in keys], units
 

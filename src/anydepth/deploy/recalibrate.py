@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.inputs import given_by_run
 from anydepth.deploy.sweeps.metrics import loss_in
 from anydepth.errors import NumericalError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.train.evaluate import fitting
 from anydepth.train.runs import Run
 from anydepth.verdict.given import examples_of

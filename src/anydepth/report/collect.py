@@ -9,8 +9,8 @@ from torch import nn
 
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError, NumericalError
-from anydepth.nn.adaptive import Stats
-from anydepth.nn.solver import Solver
+from anydepth.solve.adaptive import Stats
+from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.forms import MIXED, own_basis, sizes_up_to
 from anydepth.surgery.resize import compress, set_solver

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import Kind
 from anydepth.depth.times import Instant, Side
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.roles import Kind
 from anydepth.surgery.blocks import blocks_of
 
 DEPTHS, COORDINATES, MOST_BREAKS = 129, 6, 512

@@ -17,7 +17,6 @@ from anydepth.data.order import Draw, batches
 from anydepth.data.source import Part
 from anydepth.data.table import Table
 from anydepth.errors import ConfigError, NumericalError
-from anydepth.nn.together import Together
 from anydepth.reproduce.study import Study
 from anydepth.surgery.store import save
 from anydepth.surgery.summary import summary
@@ -28,6 +27,7 @@ from anydepth.train.optim import make_optimizer, set_rate
 from anydepth.train.prepare import Prepared, precision_of, prepare, warm_up
 from anydepth.train.runs import Run, discard_run, new_run, open_run
 from anydepth.train.schedule import rate
+from anydepth.zoo.together import Together
 
 FAILED = "failed.json"
 """Stands in the folder of a training that left the finite numbers, in the place of a run."""

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.facts import Facts
 from anydepth.data.source import Part
 from anydepth.data.table import Table
 from anydepth.depth.grids import by_step
 from anydepth.errors import NumericalError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.ensemble import data_of, trained_together
 from anydepth.reproduce.study import Study

@@ -6,12 +6,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from anydepth.nn.models.image import ImageNetwork
+from anydepth.block.form import forms_of as saved_forms_of
+from anydepth.block.form import weights_of
 from anydepth.recipes import RECIPES
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.train.config import RefineSettings, RunConfig
 from anydepth.train.override import override
+from anydepth.zoo.models.image import ImageNetwork
 
 GROWN, RESNET, HALF_RESNET, FLAT = "hats (RK4)", "ResNet-8", "ResNet-4", "ResNet-1"
 UNITS = {RESNET: 8, HALF_RESNET: 4, FLAT: 1}
@@ -81,7 +83,7 @@ def skipped(model: ImageNetwork, units: int) -> ImageNetwork:
     before = model.config["size"]
     places = torch.linspace(0, before - 1, units).round().long() if units > 1 else torch.zeros(1, dtype=torch.long)
     short = ImageNetwork(**model.config | {"size": units, "steps": units, "scale": float(units)})
-    values = model.state_dict()
+    values = weights_of(model)
     lifted = [f"{name}.unit.{key}" for name, block in blocks_of(model).items() for key in block.lifted]
-    short.load_state_dict(values | {name: values[name][places] for name in lifted})
+    short.load_state_dict(values | {name: values[name][places] for name in lifted} | saved_forms_of(short))
     return short.train(model.training)

@@ -17,7 +17,6 @@ from torch import nn
 from anydepth.data.table import Batch
 from anydepth.deploy.recalibrate import recalibrate, training_batches
 from anydepth.errors import NumericalError
-from anydepth.nn.models.resnet import ResNet
 from anydepth.recipes import RECIPES
 from anydepth.reproduce.campaign.nets import nets
 from anydepth.reproduce.campaign.state import state_of
@@ -32,6 +31,7 @@ from anydepth.train.config import ModelSettings, RunConfig
 from anydepth.train.evaluate import batches_of, evaluating, fitting, nfe_of
 from anydepth.train.override import override
 from anydepth.train.runs import Run, open_run
+from anydepth.zoo.models.resnet import ResNet
 
 CAMPAIGN = {
     "rk4": "constants-rk4",

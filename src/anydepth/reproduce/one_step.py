@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.sources.pendulum import exact
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.odeint import odeint
-from anydepth.nn.units import TanhNet
+from anydepth.solve.odeint import odeint
+from anydepth.zoo.units import TanhNet
 
 GRAVITY, START = 9.81, 3 * pi / 4
 DT = 0.01

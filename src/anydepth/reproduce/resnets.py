@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from anydepth.nn.models.image import ImageNetwork
-from anydepth.nn.models.resnet import ResNet
+from anydepth.block.form import forms_of
 from anydepth.surgery.resize import compress, set_solver
+from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.resnet import ResNet
 
 
 def as_blocks(resnet: ResNet) -> ImageNetwork:
@@ -29,7 +30,7 @@ def as_blocks(resnet: ResNet) -> ImageNetwork:
             rows = torch.stack([unit[name] for unit in units])
             told = first if name.endswith("num_batches_tracked") else rows.log() if "running_var" in name else rows
             values[f"blocks.{number}.unit.{name}"] = told
-    twin.load_state_dict(values)
+    twin.load_state_dict(values | forms_of(twin))
     return twin.train(resnet.training)
 
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.frequent_tags import frequent_tag_answers
 from anydepth.data.sentences import Sentences
 from anydepth.data.table import IGNORED
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.reproduce.study import Study
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.surgery.summary import summary

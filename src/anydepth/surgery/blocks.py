@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError, choices
-from anydepth.nn.block import ContinuousBlock
 
 Where = str | Iterable[str] | Callable[[str, ContinuousBlock], bool] | None
 

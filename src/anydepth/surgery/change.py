@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import nn
 
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.functions import Move
-from anydepth.nn.roles import Kind
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.roles import Kind
 from anydepth.surgery.blocks import blocks_of
+from anydepth.weights.protocol import Move
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,9 @@ class Change:
 
 
 def relative_error(block: ContinuousBlock, name: str, move: Move) -> float:
-    """How much moving a tensor would change it, before it is moved."""
+    """How much moving a tensor would change it, before it is moved; of tensors without numbers, not a number."""
+    if block.stored(name).is_meta:
+        return float("nan")
     gap, size = move.error(*block.held(name))
     if block.lifted[name].kind is Kind.POSITIVE:
         return gap

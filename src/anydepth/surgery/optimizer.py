@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import LBFGS, SGD, Adam, AdamW, Optimizer
 
 from anydepth.errors import AnydepthWarning, ConfigError
-from anydepth.nn.functions import Move
+from anydepth.weights.protocol import Move
 
 Replaced = dict[nn.Parameter, tuple[nn.Parameter, Move]]
 

@@ -9,17 +9,17 @@ from warnings import warn
 from torch import nn
 from torch.optim import Optimizer
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.retired import watch_retired
 from anydepth.depth.grids import Grid, GridLike, unit_grid
 from anydepth.depth.transfer import METHODS
 from anydepth.errors import AnydepthWarning, ConfigError, choices
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.evolved import Evolved
-from anydepth.nn.functions import WeightFunction
-from anydepth.nn.retired import watch_retired
-from anydepth.nn.solver import Solver
+from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import Where, blocks_of, per_block
 from anydepth.surgery.change import Change, Form, relative_error
 from anydepth.surgery.optimizer import Replaced, as_optimizers, carry_over
+from anydepth.weights.evolved import Evolved
+from anydepth.weights.protocol import WeightFunction
 
 Model = TypeVar("Model", bound=nn.Module)
 Functions = dict[str, WeightFunction]

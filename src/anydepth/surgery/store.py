@@ -12,28 +12,29 @@ from torch import Tensor, nn
 from anydepth import artifact
 from anydepth.artifact.tensors import MOST_TENSORS
 from anydepth.artifact.writing import staged
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.form import check_modest, forms_of, is_form, weights_of
+from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.choose import read_function
-from anydepth.nn.evolved import Evolved, own_shapes
-from anydepth.nn.parts import build, recipe_of
-from anydepth.nn.roles import unfilled
-from anydepth.nn.solver import make_solver
+from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
+from anydepth.weights.choose import read_function
+from anydepth.weights.evolved import Evolved, own_shapes
+from anydepth.zoo.parts import build, recipe_of
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
 _SAME = "build the same architecture first"
-MOST_STEPS, MOST_ENTRIES, LONGEST_TEXT = 16_384, 4_096, 1_000
-"""What a file may ask for."""
 
 
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
     """Write a model into a folder; the tensors first, then the description that vouches for them."""
     folder = Path(folder)
-    tensors = model.state_dict()
+    for block in blocks_in(model).values():
+        block.check_inputs()
+    tensors = weights_of(model)
     content = artifact.pack_tensors(tensors)
     description = {
         "format": FORMAT,
@@ -62,7 +63,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
     folder = Path(folder)
     described, tensors = _whole_pair(folder, allow_nonfinite)
     with _blamed_on(folder / MODEL):
-        _check_modest(described)
+        check_modest(described)
         if into is not None:
             _fill(into, described["blocks"], tensors, assign=False)
             return into
@@ -75,7 +76,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
 def fill(model: nn.Module, blocks: dict[str, Any], tensors: dict[str, Tensor], origin: Path) -> None:
     """Give a model of the same architecture the blocks and tensors of a file; it is unchanged when they do not fit."""
     with _blamed_on(origin):
-        _check_modest(blocks)
+        check_modest(blocks)
         _fill(model, blocks, tensors, assign=False)
 
 
@@ -91,30 +92,6 @@ def _blamed_on(path: Path) -> Iterator[None]:
         raise ModelFileError(f"{path} does not describe this model: {cause}") from error
 
 
-def _check_modest(value: Any, key: str = "") -> None:
-    """Refuse descriptions that would take ages to build, however few tensors they come with."""
-    if isinstance(value, int) and key == "steps" and value > MOST_STEPS:
-        raise ModelFileError(
-            f"the file asks for {value:,} steps, at most {MOST_STEPS:,} are taken; set them after loading"
-        )
-    if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise ModelFileError(
-            f"the file has a text {key!r:.40} of {len(value):,} characters, at most {LONGEST_TEXT} fit"
-        )
-    if isinstance(value, list):
-        limit = MOST_STEPS if key == "steps" else MOST_ENTRIES
-        if len(value) > limit:
-            raise ModelFileError(
-                f"the file has a list {key!r:.40} of {len(value):,} entries, at most {limit:,} are taken"
-            )
-        for entry in value:
-            _check_modest(entry, key)
-    if isinstance(value, dict):
-        for name, entry in value.items():
-            if name not in ("tensors", "errors"):
-                _check_modest(entry, name)
-
-
 def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor], assign: bool) -> None:
     blocks = _matched(model, described)
     prepared = {name: _prepare(name, blocks[name], told) for name, told in described.items()}
@@ -123,7 +100,7 @@ def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor
         blocks[name].resize(functions)
         blocks[name].set_solver(**solver)
         blocks[name].history = history
-    model.load_state_dict(tensors, assign=assign)
+    model.load_state_dict({**tensors, **forms_of(model)}, assign=assign)
 
 
 def _describe(block: ContinuousBlock) -> dict[str, Any]:
@@ -232,7 +209,11 @@ def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[i
             home = blocks[name].home_of(tensor)
             own |= {f"{prefix}{home}.{key}": shape for prefix in prefixes for key, shape in shapes.items()}
     inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in everywhere)
-    kept = {key: value for key, value in model.state_dict(keep_vars=True).items() if not key.startswith(inside)}
+    kept = {
+        key: value
+        for key, value in model.state_dict(keep_vars=True).items()
+        if not (key.startswith(inside) or is_form(key))
+    }
     shapes = {k: (sizes[id(v)], *v.shape[1:]) if id(v) in sizes else tuple(v.shape) for k, v in kept.items()}
     return shapes | own
 

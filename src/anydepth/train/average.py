@@ -5,6 +5,8 @@ from copy import deepcopy
 import torch
 from torch import nn
 
+from anydepth.block.form import weights_of
+
 
 def averaged_copy(model: nn.Module) -> nn.Module:
     """A model to keep the average in; it takes no gradients."""
@@ -15,8 +17,8 @@ def averaged_copy(model: nn.Module) -> nn.Module:
 def update_average(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     """average <- d average + (1 - d) model, with a smaller d at first, so that the start is forgotten."""
     decay = min(decay, (1 + step) / (10 + step))
-    current = model.state_dict()
-    for name, mean in average.state_dict().items():
+    current = weights_of(model)
+    for name, mean in weights_of(average).items():
         if mean.is_floating_point():
             mean.lerp_(current[name].to(mean.dtype), 1 - decay)
         else:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.facts import Facts
 from anydepth.data.table import Batch, Table
 from anydepth.errors import DataError, NumericalError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
 
 Report = Callable[[str, float], None]

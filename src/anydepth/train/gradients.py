@@ -9,12 +9,12 @@ from time import perf_counter
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError, choices
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.evolved import Evolved
-from anydepth.nn.gradient import GRADIENTS
+from anydepth.solve.adjoint import GRADIENTS
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_gradient, set_solver
+from anydepth.weights.evolved import Evolved
 
 EXACT = "backprop"
 

@@ -9,9 +9,9 @@ from warnings import catch_warnings, simplefilter
 from torch import nn
 from torch.optim import Optimizer
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import AnydepthWarning, ConfigError
-from anydepth.nn.block import ContinuousBlock
 from anydepth.registry import Registry, check_options
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import refine, set_solver

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from anydepth.nn.block import ContinuousBlock
+from anydepth.block.block import ContinuousBlock
 from anydepth.train.config import SGD, Adam, AdamW
 
 

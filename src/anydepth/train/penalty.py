@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from anydepth.nn.evolved import Evolved
 from anydepth.surgery.blocks import blocks_in
+from anydepth.weights.evolved import Evolved
 
 
 def penalty(model: nn.Module, initial: float, evolution: float) -> Tensor | None:

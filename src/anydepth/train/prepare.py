@@ -16,7 +16,6 @@ from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
 from anydepth.data.table import Table
 from anydepth.errors import AnydepthError, ConfigError
-from anydepth.nn.parts import MODELS, build
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
 from anydepth.train.config import RunConfig, TrainingSettings
@@ -26,6 +25,7 @@ from anydepth.train.growth import check_rule
 from anydepth.train.schedule import places
 from anydepth.train.task import loss_of
 from anydepth.train.vary import check_vary, share_of
+from anydepth.zoo.parts import MODELS, build
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from anydepth.data.order import Indices
 from anydepth.errors import ConfigError, RankLostError
-from anydepth.nn.synced import synchronise
 from anydepth.surgery.blocks import blocks_in
 from anydepth.train.config import RunConfig
+from anydepth.zoo.synced import synchronise
 
 _PATIENCE = timedelta(minutes=30)
 """How long a rank waits for the others before it gives up; a dead one is noticed at once."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from anydepth.block.form import weights_of
 from anydepth.errors import ModelFileError
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.checkpoint import FOLDER, Snapshot, take
@@ -19,7 +20,7 @@ _MODEL, _AVERAGE, _OPTIMIZER = "model/", "average/", "optimizer/"
 
 def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
     """The training as it is; `metrics_bytes` tells how much of the metrics belongs to it."""
-    tensors = {_MODEL + name: tensor for name, tensor in trainer.model.state_dict().items()}
+    tensors = {_MODEL + name: tensor for name, tensor in weights_of(trainer.model).items()}
     values: dict[str, Any] = {
         "run": trainer.run.record_hash(),
         "progress": trainer.progress.describe(),
@@ -27,7 +28,7 @@ def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
         "blocks": describe_blocks(trainer.model),
     }
     if trainer.average is not None:
-        tensors |= {_AVERAGE + name: tensor for name, tensor in trainer.average.state_dict().items()}
+        tensors |= {_AVERAGE + name: tensor for name, tensor in weights_of(trainer.average).items()}
         values["average_blocks"] = describe_blocks(trainer.average)
     tensors |= {_OPTIMIZER + name: tensor for name, tensor in _moments(trainer.model, trainer.optimizer).items()}
     return Snapshot(values, tensors)

@@ -13,6 +13,7 @@ from anydepth.artifact import reached
 from anydepth.data.order import Draw, Indices, batches
 from anydepth.data.table import Augment, Table
 from anydepth.errors import NumericalError, StoppedError
+from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.summary import summary
 from anydepth.train.average import averaged_copy, update_average
 from anydepth.train.checkpoint import write_checkpoint
@@ -119,6 +120,8 @@ class Trainer:
         here = tally(self.facts.task, outputs, targets, loss.item())
         signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
         *numbers, stop = self.ranks.total((*here.numbers(), float(signal)))
+        for block in blocks_in(self.model).values():
+            block.check_inputs()
         self._check_finite("loss", numbers[0], lr)
         sums = Tally(numbers[0], numbers[1], int(numbers[2]))
         self.optimizer.zero_grad()

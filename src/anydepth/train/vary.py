@@ -8,8 +8,8 @@ import numpy as np
 from torch import nn
 
 from anydepth.errors import ConfigError
-from anydepth.nn.plan import Plan
-from anydepth.nn.solver import Solver
+from anydepth.solve.plan import Plan
+from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_in
 from anydepth.train.config import RunConfig
 

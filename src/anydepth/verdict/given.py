@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.table import Batch
 from anydepth.depth.times import TimeLike
 from anydepth.errors import ConfigError, DataError, NumericalError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.solver import make_solver
+from anydepth.solve.solver import make_solver
 from anydepth.verdict.subject import Field, Model, Subject
 
 

@@ -11,19 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.table import Batch
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
-from anydepth.nn.adaptive import Stats
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.functions import Expansion
-from anydepth.nn.odeint import odeint
-from anydepth.nn.solver import Solver
+from anydepth.solve.adaptive import Stats
+from anydepth.solve.odeint import odeint
+from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
 from anydepth.train.evaluate import evaluating, nfe_of
 from anydepth.verdict.swap import Solvers
+from anydepth.weights.expansion import Expansion
 
 PIECES = 128
 """Straight pieces that the path of a curved step is drawn with, at least, over all of depth."""

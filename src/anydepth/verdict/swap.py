@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import SCHEMES
-from anydepth.nn.solver import Solver
+from anydepth.solve.solver import Solver
 
 Solvers = tuple[Solver, ...]
 """One for every block of a model."""

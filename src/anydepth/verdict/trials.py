@@ -8,7 +8,7 @@ from torch import Tensor
 
 from anydepth.data.table import IGNORED
 from anydepth.errors import DataError, NumericalError
-from anydepth.nn.adaptive import Cause, SolverError
+from anydepth.solve.adaptive import Cause, SolverError
 from anydepth.verdict.compare import Reader, gap, is_finite
 from anydepth.verdict.subject import Subject
 from anydepth.verdict.swap import Solvers, coarser, finer, largest_step, name_of, raised

@@ -7,11 +7,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.deploy.bench.diffrax_side import DiffraxSide
 from anydepth.deploy.bench.peers import solvers
 from anydepth.deploy.bench.sides import Chain, Loop, Sides, Stack, ThreeEighths, answer, answers, training_step
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.units import MLP, Encoder, PreactConv
+from anydepth.zoo.units import MLP, Encoder, PreactConv
 
 SHAPES = {"16ch-32px": (16, 32), "32ch-16px": (32, 16), "64ch-8px": (64, 8)}
 BATCH, DEPTH = 128, 8

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.deploy.bench.sides import Sides, training_step
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.units import PreactConv
+from anydepth.zoo.units import PreactConv
 
 USUAL = {"steps": 8, "size": 8, "batch": 32}
 """What stays while one of them grows; 32 channels, 16 x 16."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.deploy.freeze import freeze
-from anydepth.nn.block import ContinuousBlock
 
 Run = Callable[[], object]
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anydepth.nn.block import ContinuousBlock
+from anydepth.block.block import ContinuousBlock
 from anydepth.reproduce.cases import Case, Given
 
 

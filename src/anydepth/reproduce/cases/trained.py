@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.errors import NumericalError
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.odeint import odeint
 from anydepth.reproduce.cases import Case, Given
 from anydepth.reproduce.cases.closed import line, plane, swinging
+from anydepth.solve.odeint import odeint
 
 KEEPS_ORDER = "flows on a line keep its order, so no ODE classifies more than 75 % of these intervals"
 GENTLE = "a gentle flow solves the task, and these steps are small for it"

@@ -6,7 +6,6 @@ import torch
 from torch import nn
 
 from anydepth.measure.cost import flops
-from anydepth.nn.parts import build
 from anydepth.recipes.anodev2 import (
     LAYOUTS,
     PRINTED_BLOCKS,
@@ -20,6 +19,7 @@ from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.rules import Judgement, computed, undecided
 from anydepth.reproduce.study import Study
+from anydepth.zoo.parts import build
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.forms import (
@@ -26,6 +25,7 @@ from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import spread
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
+from anydepth.zoo.models.image import ImageNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

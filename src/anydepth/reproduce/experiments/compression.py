@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.forms import (
@@ -30,6 +29,7 @@ from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import points, spread
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
+from anydepth.zoo.models.resnet import ResNet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.models.image import ImageNetwork
+from anydepth.block.block import ContinuousBlock
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.images import image_config
@@ -19,6 +18,7 @@ from anydepth.surgery.blocks import blocks_of
 from anydepth.train.config import RunConfig
 from anydepth.train.evaluate import batches_of, evaluate, evaluating, fitting
 from anydepth.train.runs import Run
+from anydepth.zoo.models.image import ImageNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

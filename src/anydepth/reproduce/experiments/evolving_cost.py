@@ -9,8 +9,6 @@ import numpy as np
 import torch
 
 from anydepth.deploy.bench.sides import answer, training_step
-from anydepth.nn.models.anode import AnodeNetwork
-from anydepth.nn.parts import build
 from anydepth.recipes.anodev2 import block_options
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
@@ -18,6 +16,8 @@ from anydepth.reproduce.rules import Judgement, better, near, no_worse
 from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import spread
 from anydepth.surgery.blocks import blocks_of
+from anydepth.zoo.models.anode import AnodeNetwork
+from anydepth.zoo.parts import build
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anydepth.depth.schemes import SCHEMES
-from anydepth.nn.models.image import ImageNetwork
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Experiment, Findings, Verdict
 from anydepth.reproduce.nets import PAPER, Exam
@@ -21,6 +19,7 @@ from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
 from anydepth.train.config import RunConfig
 from anydepth.train.override import override
+from anydepth.zoo.models.image import ImageNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,8 +85,7 @@ def parameters_of(form: Form) -> int:
 
 def hours_of(config: RunConfig) -> float:
     """What one training takes on two cores, to one digit or so: evaluations of units only."""
-    defaults = {name: one.default for name, one in signature(ImageNetwork).parameters.items()}
-    images, options = IMAGES[config.data.name], defaults | config.model.options
+    images, options = IMAGES[config.data.name], ImageNetwork(**config.model.options).config
     pixels = images.shape[1] * images.shape[2]
     work = sum(c**2 * pixels / 4**stage for stage, c in enumerate(options["channels"]))
     steps = options["steps"] or options["size"]

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anydepth.nn.evolutions.rda import ReactionDiffusionAdvection
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.rules import computed
 from anydepth.reproduce.study import Study
+from anydepth.weights.evolutions.rda import ReactionDiffusionAdvection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.campaign.nets import EPOCHS, GROWS_AT
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
@@ -33,6 +32,7 @@ from anydepth.reproduce.rules import Judgement, better, computed, instance_bette
 from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import spread
 from anydepth.surgery.resize import compress, set_solver
+from anydepth.zoo.models.resnet import ResNet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

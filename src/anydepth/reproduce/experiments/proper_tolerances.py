@@ -7,7 +7,6 @@ import numpy as np
 from torch import nn
 
 from anydepth.errors import NumericalError
-from anydepth.nn.adaptive import SolverError
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.ensemble import data_of
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
@@ -26,6 +25,7 @@ from anydepth.reproduce.flows import (
 from anydepth.reproduce.rules import better_median, no_worse_median, proportion
 from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import spread
+from anydepth.solve.adaptive import SolverError
 from anydepth.train.runs import Run
 
 if TYPE_CHECKING:

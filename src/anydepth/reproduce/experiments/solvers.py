@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth.nn.models.resnet import ResNet
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Experiment, Findings, Verdict
 from anydepth.reproduce.nets import COLOUR, SETTINGS, TITLE, Exam, examined, setting_of, trained_steps, waiting
@@ -15,6 +14,7 @@ from anydepth.reproduce.solver_claims import CLAIMS, OWN, Grid, judged
 from anydepth.reproduce.study import Study
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
+from anydepth.zoo.models.resnet import ResNet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

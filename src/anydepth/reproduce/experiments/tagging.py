@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from anydepth.nn.models.tagger import Tagger
 from anydepth.recipes import RECIPES
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
@@ -23,6 +22,7 @@ from anydepth.reproduce.tagged_figure import draw
 from anydepth.reproduce.wording import points, spread
 from anydepth.train.config import RunConfig
 from anydepth.train.override import override
+from anydepth.zoo.models.tagger import Tagger
 
 LITTLE = 0.5
 """Points that "nearly maintained", "about as well" and "no significant loss" allow."""

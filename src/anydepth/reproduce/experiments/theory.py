@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from anydepth.depth.schemes import SCHEMES
-from anydepth.nn.odeint import odeint
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.rules import Judgement, computed
 from anydepth.reproduce.study import Study
+from anydepth.solve.odeint import odeint
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

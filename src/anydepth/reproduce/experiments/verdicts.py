@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.measure.distance import relative_distance
-from anydepth.nn.adaptive import SolverError
-from anydepth.nn.odeint import odeint
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.cases import Case, Given
 from anydepth.reproduce.cases.closed import CLOSED
@@ -17,6 +15,8 @@ from anydepth.reproduce.experiment import Claim, Experiment, Findings
 from anydepth.reproduce.experiment import Verdict as Finding
 from anydepth.reproduce.rules import Judgement, all_of, computed, proportion
 from anydepth.reproduce.study import Study
+from anydepth.solve.adaptive import SolverError
+from anydepth.solve.odeint import odeint
 from anydepth.surgery.resize import set_solver
 from anydepth.verdict.check import Row, Verdict, check
 from anydepth.verdict.rule import Limits

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.data.source import Part
 from anydepth.data.sources.wave import Wave, velocity
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.evolved import Evolved
-from anydepth.nn.units.circular_conv import CircularConv
 from anydepth.reproduce import EXPERIMENTS
 from anydepth.reproduce.experiment import Claim, Experiment, Findings, Verdict
 from anydepth.reproduce.rules import Judgement, all_of, better
 from anydepth.reproduce.study import Study
 from anydepth.reproduce.wording import spread
+from anydepth.weights.evolved import Evolved
+from anydepth.zoo.units.circular_conv import CircularConv
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
-from anydepth.nn.solver import Solver
+from anydepth.solve.solver import Solver
 from anydepth.train.control.probe import Probe
 
 Solvers = dict[str, Solver]

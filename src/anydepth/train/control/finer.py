@@ -1,7 +1,7 @@
 """The more accurate solvers that checks compare with."""
 
 from anydepth.errors import ConfigError
-from anydepth.nn.solver import Solver
+from anydepth.solve.solver import Solver
 from anydepth.train.control.controller import Solvers
 
 _HIGHER = {1: "midpoint", 2: "rk4", 3: "rk4"}

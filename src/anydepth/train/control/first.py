@@ -6,10 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from anydepth.block.block import ContinuousBlock
+from anydepth.block.field import UnitField
 from anydepth.depth.times import Instant, Side
-from anydepth.nn.block import ContinuousBlock
-from anydepth.nn.field import BlockField
-from anydepth.nn.structure import State, parts_of, wide
+from anydepth.solve.tensors import State, parts_of, wide
 from anydepth.train.control.probe import Probe, Total
 from anydepth.train.evaluate import evaluating
 
@@ -38,7 +38,7 @@ def hairer(block: ContinuousBlock, args: tuple, kwargs: dict, tolerance: float, 
     nothing, h0 says nothing, and is left out.
     """
     x, *rest = args
-    field, y, scale = BlockField(block, x, tuple(rest), kwargs), wide(parts_of(x)), float(block.scale)
+    field, y, scale = UnitField(block.describe_pass(x, tuple(rest), kwargs)), wide(parts_of(x)), float(block.scale)
     limits = [tolerance * (1 + part.abs()) for part in y]
     slope = field.stages((Instant(Fraction(0)),))(0, y)
     d0, d1 = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)

@@ -1,7 +1,7 @@
 """Algorithm 1 for the step of fixed schemes."""
 
 from anydepth.depth.grids import by_step
-from anydepth.nn.solver import Solver
+from anydepth.solve.solver import Solver
 from anydepth.train.control.algorithm import Algorithm
 from anydepth.train.control.controller import Decision, Solvers, known
 from anydepth.train.control.finer import finer, need_fixed

@@ -1,0 +1,232 @@
+"""The vector field of a pass: the unit, evaluated with the weights of given instants."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from anydepth.block.branch import can_tell, warn_of_skip
+from anydepth.block.passes import Pass, Samples
+from anydepth.block.roles import Kind
+from anydepth.depth.times import Instant
+from anydepth.errors import UnitError
+from anydepth.executor.executor import Executor, Image
+from anydepth.solve.checkpoint import random_state
+from anydepth.solve.plan import Plan
+from anydepth.solve.tensors import Precision, State, checked_slope, in_precision
+from anydepth.weights.protocol import Reading
+
+
+class Sample(NamedTuple):
+    """The state that one evaluation found, and what it left."""
+
+    instant: Instant
+    before: list[Tensor]
+    after: list[Tensor]
+
+
+class UnitField:
+    """R(x, theta(t)) for one pass.
+
+    Every evaluation gets its own copy of the state, so that the stages of a step do not see each
+    other's updates; the copies of accepted steps are the samples for the fit.
+    """
+
+    def __init__(self, given: Pass, twin: "UnitField | None" = None):
+        self.given = given
+        self.image = Image.of(given.unit) if twin is None else twin.image
+        self.shared = {name: tensor.clone() for name, tensor in given.shared.items()} if twin is None else twin.shared
+        self.names = (*given.lifted, *given.shared)
+        self.call = self.image.call(self.names, given.aliases)
+        self.unit_dtypes = None if given.precision[0] else tuple(part.dtype for part in given.parts)
+        updates = any(attributes["training"] for attributes in self.image.attributes)
+        is_state = {*given.state_names, *given.roles.counters} if updates else set()
+        self.copied = [i for i, name in enumerate(self.names) if name in is_state]
+        first = len(self.names) - len(given.roles.constants)
+        self.watched = [*self.copied, *range(first, len(self.names))] if given.is_training else []
+        counts = not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
+        self.counts_writes = counts and not any(part.is_inference() for part in given.parts)
+        self.accepted: list[Sample] = []
+        self.checked: set[str] = set() if twin is None else twin.checked
+        """What needs to be looked at once in a pass, and has been."""
+        is_late = given.plan is None or given.gradient in ("adjoint", "kkt")
+        self.must_repeat = twin is None and updates and is_late
+
+    @property
+    def name(self) -> str:
+        return self.given.unit_name
+
+    @property
+    def device(self) -> torch.device:
+        return self.given.device
+
+    @property
+    def precision(self) -> Precision:
+        return self.given.precision
+
+    @property
+    def scale(self) -> Fraction:
+        return self.given.scale
+
+    @property
+    def breakpoints(self) -> Sequence[Fraction]:
+        return sorted({b for function in self.given.functions.values() for b in function.breakpoints})
+
+    def again(self, names: Mapping[int, Tensor]) -> "UnitField":
+        """The same field as it was at the forward pass, reading other extra arguments in the place of some."""
+        swap = lambda leaf: names.get(id(leaf), leaf)  # noqa: E731
+        args, kwargs = tree_map(swap, (self.given.args, self.given.kwargs))
+        return UnitField(replace(self.given, args=args, kwargs=kwargs), self)
+
+    def close(self) -> None:
+        """The pass is over: nobody may call the unit's image any more."""
+        self.call.close()
+
+    def steps(self, plan: Plan) -> list["UnitStages"]:
+        """The stages of every step of a plan, their weights read in one go."""
+        rows = self._rows(plan.instants, {f: plan.reading(f) for f in self.given.functions.values()})
+        count = len(plan.stages[0])
+        return [UnitStages(self, instants, rows[n * count : (n + 1) * count]) for n, instants in enumerate(plan.stages)]
+
+    def stages(self, instants: Sequence[Instant]) -> "UnitStages":
+        """The stages of one step."""
+        readings = {f: f.reading(instants) for f in self.given.functions.values()}
+        return UnitStages(self, instants, self._rows(instants, readings))
+
+    def _rows(self, instants: Sequence[Instant], readings: Mapping[Any, Reading]) -> list[list[Tensor]]:
+        """For every instant the unit's tensors, in the order of `names`; equal instants share tensors."""
+        columns = []
+        with in_precision(self.given.device):
+            for name, part in self.given.lifted.items():
+                reading, held = readings[part.function], self.given.held[name]
+                held = held if part.kind is Kind.PARAMETER else tuple(tensor.clone() for tensor in held)
+                distinct = [part.kind.decode(row) for row in reading.rows(*held)]
+                columns.append([distinct[i] for i in reading.index])
+        shared = list(self.shared.values())
+        return [[*(column[i] for column in columns), *shared] for i in range(len(instants))]
+
+    def samples(self) -> tuple[dict[str, Samples], dict[str, Tensor]]:
+        """What accepted steps left of the state and of the counters."""
+        if isinstance(self.call, Executor) and self.given.is_training:
+            self._check_new_buffers(self.call)
+        instants, state, counters = [sample.instant for sample in self.accepted], {}, {}
+        for place, i in enumerate(self.copied if self.accepted else ()):
+            before = [sample.before[place] for sample in self.accepted]
+            after = [sample.after[place] for sample in self.accepted]
+            if self.names[i] in self.given.roles.counters:
+                counters[self.names[i]] = after[-1]
+            else:
+                state[self.names[i]] = Samples(instants, torch.stack(before), torch.stack(after))
+        return state, counters
+
+    def _check_new_buffers(self, call: Executor) -> None:
+        """A buffer that was None and is set in training is state that nobody declared."""
+        known = {name for names in self.given.aliases.values() for name in names}
+        for name in call.buffers():
+            if name not in known:
+                raise self.undeclared(name)
+
+    def undeclared(self, name: str) -> UnitError:
+        return UnitError(
+            f"unit {self.given.unit_name} changed its buffer {name!r} in training, and it is not known as "
+            f"state; give it a value at construction and pass state=({name!r},), "
+            f"or positive=({name!r},) if it must stay positive"
+        )
+
+
+class UnitStages:
+    """The stages of one step: each calls the unit with its own instant's tensors."""
+
+    def __init__(self, field: UnitField, instants: Sequence[Instant], rows: list[list[Tensor]]):
+        self.field, self.instants, self.rows = field, instants, rows
+        self.samples: dict[int, Sample] = {}
+
+    def __call__(self, stage: int, y: State) -> State:
+        field, tensors = self.field, self.rows[stage]
+        if field.copied:
+            tensors = list(tensors)
+            for i in field.copied:
+                tensors[i] = tensors[i].clone()
+        seed = random_state(field.device) if field.must_repeat else None
+        versions = [part._version for part in y] if field.counts_writes else None
+        try:
+            out, after = field.call(tensors, self._arguments(stage, y), dict(field.given.kwargs), field.watched)
+        except (torch.OutOfMemoryError, UnitError):
+            raise
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise self._explained(error, stage, y) from error
+        if versions is not None and versions != [part._version for part in y]:
+            raise UnitError(
+                f"unit {field.given.unit_name} changes its input in place, which the solver still needs; "
+                "make its first layers out of place, for example ReLU(inplace=False)"
+            )
+        if seed is not None:
+            field.must_repeat = False
+            self._check_repeatable(seed)
+        if field.given.is_training:
+            _check_constants(field, after[len(field.copied) :])
+            if field.copied and stage not in self.samples:
+                before = [self.rows[stage][i] for i in field.copied]
+                self.samples[stage] = Sample(self.instants[stage], before, after)
+        who = f"unit {field.given.unit_name}"
+        way_out = "x; put layers that change it between blocks, as in a Stitch"
+        slope = checked_slope(out, y, field.given.is_tuple, who, way_out)
+        if "skip" not in field.checked and can_tell(slope):
+            field.checked.add("skip")
+            warn_of_skip(field.given.unit, y, slope)
+        return slope
+
+    def tensors(self) -> list[Tensor]:
+        """All weights that the stages read, and the tensors among the block's extra arguments."""
+        return [*(t for row in self.rows for t in row), *self.field.given.context()]
+
+    def on(self, field: UnitField, names: Mapping[int, Tensor]) -> "UnitStages":
+        """The same stages of a twin of the field, reading other tensors in the place of some."""
+        return UnitStages(field, self.instants, [[names.get(id(t), t) for t in row] for row in self.rows])
+
+    def accept(self) -> None:
+        """The step is taken: what its evaluations left of the state are samples."""
+        self.field.accepted += [self.samples[stage] for stage in sorted(self.samples)]
+
+    def _arguments(self, stage: int, y: State) -> tuple:
+        field, given = self.field, self.field.given
+        inputs = y if field.unit_dtypes is None else tuple(p.to(d) for p, d in zip(y, field.unit_dtypes, strict=True))
+        state = inputs if given.is_tuple else inputs[0]
+        if not given.has_time:
+            return (state, *given.args)
+        dtype = given.dtype if field.unit_dtypes else torch.promote_types(given.dtype, torch.float32)
+        return (torch.tensor(float(self.instants[stage].time), dtype=dtype, device=given.device), state, *given.args)
+
+    def _explained(self, error: Exception, stage: int, y: State) -> UnitError:
+        shapes = ", ".join(str(tuple(part.shape)) for part in y)
+        cause = str(error).strip().split("\n")[0]
+        return UnitError(
+            f"unit {self.field.given.unit_name} failed on x of shape {shapes} "
+            f"at t = {float(self.instants[stage].time):g}: {cause}; "
+            "check the shape of x and the arguments given to the block"
+        )
+
+    def _check_repeatable(self, seed: Tensor) -> None:
+        if not torch.equal(seed, random_state(self.field.device)):
+            raise UnitError(
+                f"unit {self.field.given.unit_name} draws random numbers in training (dropout?), so its "
+                "field differs from call to call; adaptive schemes and adjoint gradients need a fixed scheme with "
+                "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
+            )
+
+
+def _check_constants(field: UnitField, after: list[Tensor]) -> None:
+    for name, now in zip(field.given.roles.constants, after, strict=True):
+        if now is not field.shared[name] or _written(now, field.given.shared[name]):
+            raise field.undeclared(name)
+
+
+def _written(copy: Tensor, original: Tensor) -> bool:
+    """Whether a fresh copy has been written to since."""
+    if copy.is_inference():
+        return not torch.equal(copy.nan_to_num(), original.nan_to_num())
+    return copy._version > 0

@@ -1,1 +1,0 @@
-"""Continuous-depth modules for PyTorch."""

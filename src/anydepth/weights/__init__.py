@@ -1,0 +1,1 @@
+"""Weight functions: how a tensor of a unit depends on depth."""

@@ -1,0 +1,1 @@
+"""Units, models and the layers that they share."""

@@ -1,0 +1,7 @@
+"""Whole models made of stems, blocks and heads. One file per model, registered by name."""
+
+from anydepth.zoo.models.flow import Flow
+from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.tagger import Tagger
+
+__all__ = ["Flow", "ImageNetwork", "Tagger"]

@@ -1,0 +1,33 @@
+"""Registered units and models, and building a model from its name and config."""
+
+from typing import Any
+
+from torch import nn
+
+from anydepth.errors import AnydepthError, ConfigError
+from anydepth.registry import Registry, check_options
+
+UNITS: Registry[type[nn.Module]] = Registry("unit", package="anydepth.zoo.units")
+"""Units by name. A unit is made by unit(width, **options) and keeps the shape of x, of rank `input_rank`."""
+
+MODELS: Registry[type[nn.Module]] = Registry("model", package="anydepth.zoo.models")
+"""Models by name. A model keeps the arguments that made it, as JSON values, in `config`."""
+
+
+def build(name: str, **config: Any) -> nn.Module:
+    """The registered model `name` made with `config`."""
+    check_options(f"model {name!r}", MODELS[name], config)
+    try:
+        return MODELS[name](**config)
+    except AnydepthError:
+        raise
+    except (TypeError, ValueError, RuntimeError, ArithmeticError, MemoryError, LookupError) as error:
+        raise ConfigError(f"model {name!r} does not take this config: {error}") from error
+
+
+def recipe_of(model: nn.Module) -> dict[str, Any] | None:
+    """What `build` needs to make this model again, if it is a registered one."""
+    for name in MODELS:
+        if type(model) is MODELS[name]:
+            return {"model": name, "config": model.config}
+    return None
