@@ -32,10 +32,10 @@ from anydepth.reproduce.cases.closed import (
 )
 from anydepth.reproduce.cases.trained import TRAINED, net
 from anydepth.solve.adaptive import Cause, SolverError, Stats
+from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.solve.solver import make_solver
 from anydepth.verdict.row import Row
 from anydepth.verdict.rule import Limits, judged
-from anydepth.verdict.swap import coarser, finer, raised
 
 QUICK = ("intervals, Euler x 2", "intervals, ResNet of 4 layers", "intervals, a field outside, Euler x 3")
 
