@@ -90,6 +90,10 @@ class Evolved:
         return False
 
     @property
+    def is_constant(self) -> bool:
+        return False
+
+    @property
     def size(self) -> int:
         return 1
 
@@ -109,6 +113,9 @@ class Evolved:
         if not isinstance(made, nn.Module) or any(True for _ in made.buffers()):
             raise ConfigError(f"an evolution must be an nn.Module without buffers, got {type(made).__name__}")
         return made if isinstance(made, Evolution) else _Plain(shape, made)
+
+    def own_shapes(self, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        return {name.removeprefix("q."): size for name, size in _template(self, tuple(shape))[1].items()}
 
     def reading(self, instants: Sequence[Instant]) -> "EvolvedReading":
         return EvolvedReading(self, instants)
@@ -213,11 +220,6 @@ def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[Image, dict[st
             run = _Run(function.module(shape))
     run.eval()
     return Image(run), {name: tuple(parameter.shape) for name, parameter in run.named_parameters()}
-
-
-def own_shapes(function: Evolved, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the parameters p for a tensor of this shape."""
-    return {name.removeprefix("q."): size for name, size in _template(function, tuple(shape))[1].items()}
 
 
 def evolve(function: Evolved, times: Sequence[Fraction], stored_KX: Tensor, own: Sequence[Tensor]) -> Tensor:
