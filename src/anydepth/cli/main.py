@@ -2,14 +2,15 @@
 
 import sys
 import traceback
+from functools import cache
 from importlib import import_module
 from shlex import join
 from typing import Annotated
 
 import typer
 
-from anydepth import __version__
-from anydepth.errors import AnydepthError
+from anydepth import __version__, plugins
+from anydepth.errors import AnydepthError, ConfigError, PluginError
 
 app = typer.Typer(
     name="anydepth",
@@ -40,7 +41,7 @@ def _options(
     """Options of every command; --debug is read by `main`."""
 
 
-for _command in (
+OWN_COMMANDS = (
     "demo",
     "list",
     "data",
@@ -53,10 +54,9 @@ for _command in (
     "export",
     "predict",
     "report",
-    "reproduce",
-    "campaign",
     "bench",
-):
+)
+for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)
 
 
@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; every error a user can cause is one line and its own exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
+        _join_plugins(given)
         code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
     except AnydepthError as error:
         code = _fail(str(error), error.exit_code, given)
@@ -74,6 +75,28 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _join_plugins(given: list[str]) -> None:
+    """Add the commands of plugins, unless the command is one of ours."""
+    command = next((word for word in given if not word.startswith("-")), None)
+    if command in OWN_COMMANDS:
+        return
+    elsewhere = plugins.where_else("command", command)
+    if elsewhere:
+        raise ConfigError(elsewhere)
+    try:
+        _register_commands()
+    except PluginError as error:
+        if command is not None:
+            raise
+        typer.echo(f"anydepth: {error}", err=True)
+
+
+@cache
+def _register_commands() -> None:
+    for module in plugins.modules_of("command"):
+        module.register(app)
 
 
 def _fail(message: str, code: int, given: list[str]) -> int:
