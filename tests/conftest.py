@@ -10,8 +10,8 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 settings.register_profile("anydepth", deadline=None, max_examples=60, derandomize=True)
-settings.register_profile("soak", deadline=None, max_examples=20_000)
-settings.load_profile("soak" if os.environ.get("ANYDEPTH_SOAK") else "anydepth")
+settings.register_profile("soak", deadline=None, max_examples=100_000)
+settings.load_profile("anydepth")  # `make soak` says --hypothesis-profile=soak
 
 
 @pytest.fixture(autouse=True)

@@ -12,9 +12,6 @@ from anydepth import artifact
 from anydepth.train.loop import train
 from small_runs import tiny
 
-LONG = bool(os.environ.get("ANYDEPTH_SOAK"))
-"""Whether this is `make soak`."""
-
 POINTS = (
     ".safetensors half written",
     ".safetensors written",
