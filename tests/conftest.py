@@ -1,6 +1,8 @@
-"""Shared set-up: one thread per worker, so that parallel tests do not slow each other."""
+"""Shared set-up: one thread per worker, so that parallel tests do not slow each other; the bundled digits read once."""
 
 import os
+from functools import cache
+from pathlib import Path
 
 os.environ.setdefault("MKL_CBWR", "AVX2")
 
@@ -18,3 +20,22 @@ settings.load_profile("anydepth")  # `make soak` says --hypothesis-profile=soak
 def _one_thread_fixed_seed():
     torch.set_num_threads(1)  # a test may have changed it
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _digits_read_once():
+    """Parsing their text file takes longer than a tiny training."""
+    from anydepth.data.sources.digits import Digits
+
+    read = Digits.read
+
+    @cache
+    def kept(part):
+        images = read(Digits(Path()), part)
+        for array in (images.pixels, images.classes):
+            array.flags.writeable = False
+        return images
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Digits, "read", lambda self, part: kept(part))
+        yield
