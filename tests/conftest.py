@@ -4,6 +4,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("MKL_CBWR", "AVX2")
 
 import pytest
