@@ -260,8 +260,9 @@ def test_settings_of_modules_are_followed():
     assert len(calls) == 12
 
 
-def test_no_reader_ever_sees_a_pass_at_work():
-    """Threads that infer on the general path while another copies, compresses and reads; 30 times each."""
+@pytest.mark.parametrize("times", [8, pytest.param(200, marks=pytest.mark.soak)])
+def test_no_reader_ever_sees_a_pass_at_work(times):
+    """Threads that infer on the general path while another copies, compresses and reads."""
     block = block_of(lambda: Dense(3)).eval()
     wanted, shapes = block(X), {name: tensor.shape for name, tensor in block.state_dict().items()}
     stop, wrong = threading.Event(), []
@@ -277,7 +278,7 @@ def test_no_reader_ever_sees_a_pass_at_work():
     try:
         for thread in threads:
             thread.start()
-        for _ in range(30):
+        for _ in range(times):
             wrong += [n for n, t in block.state_dict().items() if t.shape != shapes[n]]
             wrong += [] if torch.equal(copy.deepcopy(block)(X), wanted) else ["copy"]
             ad.compress(block, basis="constant", size=2)
