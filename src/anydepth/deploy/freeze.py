@@ -12,12 +12,11 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.parametrize import is_parametrized
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import replace
 from anydepth.errors import ConfigError, UnitError
-from anydepth.executor.executor import private
-from anydepth.solve.plan import Plan, Step, Terms
+from anydepth.solve.plan import Step, Terms
 from anydepth.solve.tensors import State
 from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.unrolled import units_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _LINEAR = (*_CONVOLUTIONS, nn.Linear)
@@ -90,7 +89,7 @@ class _Unrolled(nn.Module):
         assert plan is not None
         self.plan_steps = plan.steps
         self.narrow = next((p.dtype for p in block.parameters() if p.dtype.itemsize < 4), None)
-        self.places, self.units = _units(block, plan)
+        self.places, self.units = units_of(block, plan)
         self.times = [float(instant.time) for instant in plan.instants] if block.time else None
         self.count = len(plan.stages[0])
 
@@ -114,23 +113,6 @@ class _Unrolled(nn.Module):
             slope = self.units[self.places[start + stage]](*lead, given, *args, **kwargs)
             slopes.append(slope if isinstance(slope, tuple) else (slope,))
         return _advance(y, step.result, slopes)
-
-
-def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList]:
-    """Which unit each evaluation calls; evaluations that read the same weights share one."""
-    readings = {name: plan.reading(part.function) for name, part in block.lifted.items()}
-    keys = [tuple(reading.index[i] for reading in readings.values()) for i in range(plan.evaluations)]
-    distinct = list(dict.fromkeys(keys))
-    with torch.no_grad():
-        rows = {name: reading.rows(*block.held(name)) for name, reading in readings.items()}
-        units = nn.ModuleList()
-        skeleton = private(block.unit)
-        for key in distinct:
-            for (name, part), place in zip(block.lifted.items(), key, strict=True):
-                replace(skeleton, name, part.kind.decode(rows[name][place]).clone())
-            units.append(private(skeleton))
-    order = {key: i for i, key in enumerate(distinct)}
-    return [order[key] for key in keys], units
 
 
 def _fold_norms(graph: fx.GraphModule) -> None:
