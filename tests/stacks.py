@@ -74,6 +74,19 @@ class Loop(nn.Module):
         return x
 
 
+class Pair(nn.Module):
+    """A layer with two states."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, state):
+        x, v = state
+        v = v - self.linear(x).tanh()
+        return x + v, v
+
+
 def spread(model, std=0.3):
     """The same model in float64 with weights and statistics that tell layers apart."""
     model.double()

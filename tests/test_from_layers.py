@@ -9,7 +9,7 @@ from torch import nn
 
 import anydepth as ad
 from anydepth.errors import ConfigError, NumericalError, UnitError
-from stacks import Loop, ResidualConv, SmallResNet, Telling, seen, spread, stage
+from stacks import Loop, Pair, ResidualConv, SmallResNet, Telling, seen, spread, stage
 
 EXACT = {"rtol": 0, "atol": 0}
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
@@ -283,19 +283,6 @@ def test_nested_tensors_of_pytorch_are_off_inside_and_on_again_afterwards():
         expected = model(x, src_key_padding_mask=mask)
         torch.testing.assert_close(made(x, src_key_padding_mask=mask)[~mask], expected[~mask], **CLOSE)
     assert ad.to_layers(made).use_nested_tensor
-
-
-class Pair(nn.Module):
-    """A layer with two states."""
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(3, 3)
-
-    def forward(self, state):
-        x, v = state
-        v = v - self.linear(x).tanh()
-        return x + v, v
 
 
 def test_tuple_states_pass_through():

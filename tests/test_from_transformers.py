@@ -110,3 +110,11 @@ def test_the_cache_is_off_inside_refused_when_asked_for_and_on_again_afterwards(
     back = ad.to_layers(made)
     assert back.config.use_cache
     assert torch.equal(back.generate(IDS[:1], **options), expected)
+
+
+def test_freezing_by_export():
+    made = ad.from_layers(bert()).eval()
+    frozen = ad.freeze(made, TEXT)
+    other = {name: tensor[:, :5] for name, tensor in TEXT.items()}
+    with torch.no_grad():
+        torch.testing.assert_close(frozen(**other).last_hidden_state, made(**other).last_hidden_state)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.errors import AnydepthWarning, ConfigError, UnitError
+from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State
 
 _TOLD: "WeakSet[nn.Module]" = WeakSet()
@@ -89,6 +90,13 @@ class Branch(Whole):
         if self.is_bare:
             return out
         return tuple(a - b for a, b in zip(out, x, strict=True)) if isinstance(x, tuple) else out - x
+
+
+def is_layered(unit: nn.Module, plan: Plan) -> bool:
+    """Whether every step is a layer: y + 1 (layer(y) - y), by Euler's method."""
+    if type(unit) is not Branch or unit.is_bare:
+        return False
+    return all((step.stages, step.result) == (((),), ((0, 1.0),)) for step in plan.steps)
 
 
 _CACHES = ("past_key_values", "past_key_value", "layer_past", "past_kv", "kv_cache")

@@ -6,7 +6,7 @@ y + 1 (layer(y) - y) is layer(y). Without the difference and the sum the result 
 from dataclasses import replace
 from functools import partial
 
-from anydepth.block.branch import Branch, Whole
+from anydepth.block.branch import Branch, Whole, is_layered
 from anydepth.block.field import UnitField
 from anydepth.block.general import stats_of
 from anydepth.block.passes import Outcome, Pass, Ready
@@ -14,16 +14,13 @@ from anydepth.block.paths import PATHS
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, keep_format
 
-_EULER = (((),), ((0, 1.0),))
-"""The stages and the result of a step of Euler's method whose width times the scale is one."""
-
 
 @PATHS.register("layers")
 def attempt(given: Pass, y: State) -> Ready | str:
     """A layer per step, if the unit is the branch of a layer and every step has the width of one."""
-    if type(given.unit) is not Branch or given.unit.is_bare or given.has_time or given.plan is None:
+    if type(given.unit) is not Branch or given.has_time or given.plan is None:
         return "the unit is no layer less its input"
-    if not all((step.stages, step.result) == _EULER for step in given.plan.steps):
+    if not is_layered(given.unit, given.plan):
         return "a step is no layer: that needs scheme 'euler' with as many steps as the scale"
     return partial(_solved, given, given.unit, given.plan, y)
 
