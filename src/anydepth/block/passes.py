@@ -61,6 +61,11 @@ class Pass:
         return isinstance(self.like, tuple)
 
     @property
+    def takes_more(self) -> bool:
+        """Whether the unit takes more than one tensor."""
+        return self.is_tuple or bool(self.args) or bool(self.kwargs) or self.has_time
+
+    @property
     def parts(self) -> State:
         return self.like if isinstance(self.like, tuple) else (self.like,)
 
