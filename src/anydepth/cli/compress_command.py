@@ -68,13 +68,13 @@ def compress(
         told = "either a form or a budget, not both" if is_formed else "nothing to do"
         raise ConfigError(f"{told}; give --size, --basis, --steps or --scheme, or --max-params and the like")
     parent = open_run(run)
+    check_vacant(out)
     model, found, transform = parent.model(), {}, {"operation": "compress", **wanted, "method": method}
     if is_formed:
         small = _formed(model, wanted, method)
     else:
         if method != "project":
             raise ConfigError(f"a budget is met by projection, got --method {method}; leave it out")
-        check_vacant(out)
         with progress() as report:
             from anydepth.deploy.sweeps.pick import fit_to
 

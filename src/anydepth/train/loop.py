@@ -84,6 +84,11 @@ def _finish(trainer: Trainer, model: nn.Module, dataset: Dataset) -> None:
 
 def _check_same(run: Run, config: RunConfig, facts: Facts, data_hash: str) -> None:
     """Refuse to go on with another config or other data."""
+    if run.is_derived:
+        raise ConfigError(
+            f"{run.folder} holds a model that was made from another run, not a training that can go on; "
+            "name another folder with --out"
+        )
     known = run.config.plain()
     for name, value in config.plain().items():
         if known[name] != value:

@@ -18,10 +18,11 @@ from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
-from anydepth.errors import ConfigError, ModelFileError
+from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.surgery.store import MODEL, TENSORS, load, save
 from anydepth.train.checkpoint import FOLDER as CHECKPOINTS
 from anydepth.train.config import RunConfig, read_config
+from anydepth.train.lock import LOCK, locked
 from anydepth.train.metrics import add_line, keep_first, read_metrics, size_of
 
 FORMAT, VERSION = "anydepth-run", 1
@@ -70,10 +71,16 @@ class Run:
     def is_finished(self) -> bool:
         return (self.folder / MODEL).exists()
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the model was made from another run's, not trained here."""
+        return self.record.parent is not None or self.record.transform is not None
+
     def model(self) -> nn.Module:
         """The trained model, in eval mode."""
         if not self.is_finished:
-            raise ModelFileError(f"{self.folder} holds no trained model yet; finish it with anydepth train --resume")
+            way_out = "make it again from its parent" if self.is_derived else "finish it with anydepth train --resume"
+            raise ModelFileError(f"{self.folder} holds no trained model yet; {way_out}")
         model = load(self.folder).eval()
         known = getattr(model, "config", {})
         for name, value in self.facts.model_options().items():
@@ -153,10 +160,22 @@ def new_run(
 
 
 def check_vacant(folder: Path) -> None:
-    """Refuse a folder that holds a run already."""
+    """Refuse a folder that holds a run already; what a killed compress of an older version left counts as nothing."""
+    if is_half_made(folder):
+        return
     for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
         if os.path.lexists(folder / name) and not _is_empty(folder / name):
             raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
+
+
+def is_half_made(folder: Path) -> bool:
+    """Whether a folder holds the record of a model that was to be made from another run's, and no model."""
+    if not (folder / RECORD).is_file() or any(os.path.lexists(folder / n) for n in (MODEL, METRICS, CHECKPOINTS)):
+        return False
+    try:
+        return open_run(folder).is_derived
+    except (ModelFileError, StorageError):
+        return False
 
 
 def _is_empty(path: Path) -> bool:
@@ -200,7 +219,14 @@ def discard_run(folder: Path) -> None:
 
 
 def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[str, Any]) -> Run:
-    """A new run whose model was made from another run's."""
-    run = new_run(folder, parent.config, parent.facts, parent, transform)
-    save(model, folder)
-    return run
+    """A new run whose model was made from another run's: the whole folder, or nothing of it."""
+    check_vacant(folder)
+    if is_half_made(folder):
+        discard_run(folder)
+    if folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}:
+        with locked(folder):
+            (folder / LOCK).unlink()
+    with artifact.whole_folder(folder) as staging:
+        made = new_run(staging, parent.config, parent.facts, parent, transform)
+        save(model, staging)
+    return Run(folder, made.record)
