@@ -17,10 +17,10 @@ from anydepth.deploy.export.sheet import Sheet, read_export, write_export
 from anydepth.deploy.sweeps.store import read_sweep
 from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.report.overview import write_overview
-from anydepth.reproduce.publish import publish
-from anydepth.reproduce.study import Study
 from anydepth.train.loop import train
 from anydepth.train.runs import new_run, open_run, save_derived
+from anydepth_papers.publish import publish
+from anydepth_papers.study import Study
 from command import assert_refused, run_command
 from crashing import LONG, Crash
 from small_runs import tiny

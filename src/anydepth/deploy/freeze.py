@@ -31,8 +31,8 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
 
     Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
     convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
-    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken to
-    be given.
+    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
+    to be given.
 
     Args:
         inputs: arguments of one call (a tensor, a tuple, or a dict of keywords). A model that torch.fx cannot trace, or

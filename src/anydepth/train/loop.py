@@ -34,10 +34,14 @@ def train(
         torch.set_num_threads(config.threads)
     with interruptible() as interrupt, connected(device_of(config)) as ranks:
         is_there = _look(folder, resume, ranks)
+        if is_there and data is None:
+            data = open_run(folder).data_directory
         dataset = dataset_of(config, data)
         dataset.demand()
         warm_up()
         prepared = prepare(config, dataset)
+        if watch is not None:
+            watch.begin(prepared.told())
         if ranks.is_first:
             artifact.make_folder(folder)
         with locked(folder) if ranks.is_first else nullcontext():
@@ -47,7 +51,7 @@ def train(
                 if is_there:
                     _check_same(open_run(folder), config, prepared.facts, data_hash)
                 else:
-                    new_run(folder, config, prepared.facts, training_data=data_hash)
+                    new_run(folder, config, prepared.facts, training_data=data_hash, data=dataset.root)
             ranks.wait()
             run = open_run(folder)
             if run.is_over:

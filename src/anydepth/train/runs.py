@@ -50,6 +50,8 @@ class Record(BaseModel):
     """One line for every ancestor, the oldest first."""
     training_data: str = ""
     """Hash of the examples that were trained on."""
+    data_directory: str = ""
+    """Where the data was; looked at again unless another directory is named or this one is gone."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,17 @@ class Run:
         return artifact.digest(artifact.read_bytes(self.folder / MODEL))
 
     def dataset(self, root: Path | None) -> Dataset:
-        """The data of the run, from a data directory."""
+        """The data of the run, from a data directory; by default the one that it was trained from."""
         try:
-            return dataset_of(self.config, root)
+            return dataset_of(self.config, self.data_directory if root is None else root)
         except ConfigError as error:
             raise ModelFileError(f"{self.folder / RECORD} names data that cannot be: {error}") from None
+
+    @property
+    def data_directory(self) -> Path | None:
+        """Where the data was, if that is still there."""
+        kept = Path(self.record.data_directory) if self.record.data_directory else None
+        return kept if kept is not None and kept.is_dir() else None
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics; a run that was never trained has none."""
@@ -139,6 +147,7 @@ def new_run(
     parent: Run | None = None,
     transform: dict[str, Any] | None = None,
     training_data: str = "",
+    data: Path | None = None,
 ) -> Run:
     """Make a run folder; one that holds a run, or what is left of one, is refused."""
     check_vacant(folder)
@@ -153,10 +162,18 @@ def new_run(
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
         training_data=training_data if parent is None else parent.record.training_data,
+        data_directory=_remembered(parent, data),
     )
     artifact.make_folder(folder)
     artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
     return Run(folder, record)
+
+
+def _remembered(parent: Run | None, data: Path | None) -> str:
+    """The data directory of a run; one that was made from another has that one's."""
+    if data is not None:
+        return str(data.absolute())
+    return "" if parent is None else parent.record.data_directory
 
 
 def check_vacant(folder: Path) -> None:
