@@ -14,7 +14,7 @@ from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
 
 if TYPE_CHECKING:
-    from anydepth.train.config import RunConfig
+    from anydepth.runs.config import RunConfig
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +59,7 @@ def train(
       torchrun --nproc-per-node=2 -m anydepth train mnist --out runs/mnist
       anydepth train digits --show-config > mine.json; anydepth train mine.json
     """
-    from anydepth.train.lock import refuse_if_locked
+    from anydepth.runs.lock import refuse_if_locked
 
     config = _config(recipe, settings or [])
     if show:
@@ -70,7 +70,7 @@ def train(
     if is_first:
         refuse_if_locked(folder)
     keep_freed_memory()
-    from anydepth.train.loop import train as run_training
+    from anydepth.train.training import train as run_training
 
     with training_bar(config, quiet=json or not is_first) as watch:
         run = run_training(config, folder, data, watch, resume)
@@ -87,8 +87,8 @@ def train(
 def _config(recipe: str, settings: list[str]) -> "RunConfig":
     from anydepth.errors import ConfigError
     from anydepth.recipes import RECIPES
-    from anydepth.train.config import read_config
-    from anydepth.train.override import override
+    from anydepth.runs.config import read_config
+    from anydepth.runs.override import override
 
     if not recipe.endswith(".json"):
         return override(RECIPES[recipe](), settings)
