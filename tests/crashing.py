@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from anydepth import artifact
-from anydepth.train.loop import train
+from anydepth.train.training import train
 from processes import command
 from small_runs import tiny
 

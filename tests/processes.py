@@ -9,7 +9,7 @@ from typing import Any
 from anydepth.cli.main import main
 
 _IMPORTED = [
-    "anydepth.train.loop",
+    "anydepth.train.training",
     "anydepth.data.sources.digits",
     "sklearn.model_selection",
     "torch._dynamo",

@@ -13,16 +13,15 @@ from anydepth.artifact import digest, pack_tensors
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
 from anydepth.recipes import RECIPES
+from anydepth.runs.config import RunConfig, read_config
+from anydepth.runs.folder import Run, dataset_of, open_run
+from anydepth.runs.override import override
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.config import RunConfig, read_config
-from anydepth.train.control.choose import make_controller
-from anydepth.train.control.controller import Clock
-from anydepth.train.loop import train
-from anydepth.train.override import override
+from anydepth.train.control.controller import Clock, make_controller
 from anydepth.train.prepare import prepare
-from anydepth.train.runs import Run, dataset_of, open_run
 from anydepth.train.trainer import Trainer
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import TINY, tiny, tiny_tagger, write_treebank
 

@@ -20,10 +20,10 @@ from anydepth.errors import (
     ModelFileError,
     StorageError,
 )
-from anydepth.train.checkpoint import manifests, read_checkpoint
-from anydepth.train.lock import locked
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run
+from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.folder import open_run
+from anydepth.runs.lock import locked
+from anydepth.train.training import train
 from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
 
 

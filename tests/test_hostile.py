@@ -21,8 +21,8 @@ from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.block.form import weights_of
 from anydepth.errors import AnydepthError, ConfigError, ModelFileError
-from anydepth.train.config import read_config
-from anydepth.train.runs import open_run
+from anydepth.runs.config import read_config
+from anydepth.runs.folder import open_run
 from command import assert_refused, run_command
 from crashing import Crash, stopped_at
 

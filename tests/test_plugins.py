@@ -119,7 +119,7 @@ def test_lists_of_plugins_are_listed(commands, capsys):
 
 def test_without_the_papers_the_line_says_how_to_get_them(commands, capsys):
     commands()
-    for command in ("reproduce", "campaign"):
+    for command in ("reproduce", "campaign", "bench"):
         assert_refused(run_command(capsys, command, "x"), 2, "anydepth-papers", "pip install -e papers")
     for registry, name in ((Registry("recipe"), "anodev2-resnet4-anode"), (Registry("model"), "anode")):
         with pytest.raises(ConfigError, match="is in the package anydepth-papers"):

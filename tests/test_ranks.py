@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 
 from anydepth.data.order import Draw, batches
 from anydepth.errors import ConfigError
-from anydepth.train.loop import train
 from anydepth.train.ranks import Ranks
+from anydepth.train.training import train
 from crashing import remains, start, wait_for_step
 from small_runs import tiny
 

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from anydepth.train.loop import train
-from anydepth.train.progress import Watch
+from anydepth.runs.progress import Watch
+from anydepth.train.training import train
 from anydepth_papers import publish as publishing
 from anydepth_papers.changes import CHANGES
 from anydepth_papers.coverage import COVERAGE

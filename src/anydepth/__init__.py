@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from anydepth.block.paths import fast_paths
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.sweeps.result import Sweep
     from anydepth.deploy.sweeps.sweep import sweep
-    from anydepth.deploy.sweeps.table import Sweep
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
@@ -49,7 +49,7 @@ _WHERE = {
     "SCHEMES": "depth.schemes",
     "SolverError": "solve.adaptive",
     "Stitch": "zoo.stitch",
-    "Sweep": "deploy.sweeps.table",
+    "Sweep": "deploy.sweeps.result",
     "TimeKernel": "weights.time_kernel",
     "UNITS": "zoo.parts",
     "WeightFunction": "weights.protocol",

@@ -30,7 +30,7 @@ from anydepth.errors import PluginError
 
 GROUP = "anydepth.plugins"
 ELSEWHERE = {
-    "command": {"reproduce": "papers", "campaign": "papers"},
+    "command": dict.fromkeys(("reproduce", "campaign", "bench"), "papers"),
     "dataset": {"landscape": "papers", "wave": "papers"},
     "model": {"anode": "papers"},
     "recipe": dict.fromkeys(

@@ -55,7 +55,6 @@ OWN_COMMANDS = (
     "export",
     "predict",
     "report",
-    "bench",
 )
 for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)

@@ -52,7 +52,7 @@ def predict(
       anydepth predict mnist.onnx batch.npy --json
       echo "Time flies like an arrow." | anydepth predict runs/gum -
     """
-    from anydepth.deploy.inputs import found_in
+    from anydepth.deploy.input_files import found_in
     from anydepth.deploy.predict import predict as predictions
     from anydepth.deploy.predictor import open_predictor
 

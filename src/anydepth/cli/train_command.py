@@ -14,7 +14,7 @@ from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
 
 if TYPE_CHECKING:
-    from anydepth.train.config import RunConfig
+    from anydepth.runs.config import RunConfig
 
 
 def register(app: typer.Typer) -> None:
@@ -29,7 +29,7 @@ class Short(NamedTuple):
     batch: int | None
 
     def applied(self, config: "RunConfig") -> "RunConfig":
-        from anydepth.train.override import override
+        from anydepth.runs.override import override
         from anydepth.train.shorten import with_epochs
 
         names = {"optimizer.lr": self.lr, "training.batch": self.batch}
@@ -83,7 +83,7 @@ def train(
       torchrun --nproc-per-node=2 -m anydepth train mnist --out runs/mnist
       anydepth train digits --show-config > mine.json; anydepth train mine.json
     """
-    from anydepth.train.lock import refuse_if_locked
+    from anydepth.runs.lock import refuse_if_locked
 
     config = _config(recipe, settings or [], Short(epochs, lr, batch))
     if show:
@@ -94,7 +94,7 @@ def train(
     if is_first:
         refuse_if_locked(folder)
     keep_freed_memory()
-    from anydepth.train.loop import train as run_training
+    from anydepth.train.training import train as run_training
 
     with training_bar(config, quiet=json or not is_first) as watch:
         run = run_training(config, folder, data, watch, resume)
@@ -113,8 +113,8 @@ def _config(recipe: str, settings: list[str], short: Short) -> "RunConfig":
     from anydepth.errors import ConfigError
     from anydepth.recipes import RECIPES
     from anydepth.recipes.own import advice_for, fixed_places, looks_like_data, recipe_for
-    from anydepth.train.config import read_config
-    from anydepth.train.override import override
+    from anydepth.runs.config import read_config
+    from anydepth.runs.override import override
 
     if recipe in RECIPES:
         config = RECIPES[recipe]()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from anydepth.deploy.inputs import read_inputs
+from anydepth.deploy.input_files import read_inputs
 from anydepth.deploy.predictor import Predictor
 from anydepth.deploy.tags import read_text, tag
 from anydepth.errors import DataError, NumericalError, StorageError

@@ -12,7 +12,7 @@ from anydepth.data.sources.npz import Npz
 from anydepth.data.tables import SUFFIXES
 from anydepth.errors import ConfigError, DataError
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     AdamW,
     Cosine,
     DataSettings,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from anydepth.train.config import RunConfig, read_config
+from anydepth.runs.config import RunConfig, read_config
 
 
 def with_epochs(config: RunConfig, epochs: int) -> RunConfig:

@@ -17,11 +17,11 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
+from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
 from anydepth.verdict.swap import Solvers
 
 PIECES = 128
