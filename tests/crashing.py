@@ -28,9 +28,9 @@ POINTS = (
 
 
 def config(*settings):
-    """Twelve steps with two refinements, an average, and a checkpoint after every step."""
-    grown = ('refine={"at": [4, 9], "unit": "step"}', "checkpoint_minutes=0", "training.ema=0.5", "data.crop=1")
-    return tiny("training.epochs=4", "model.options.basis=linear", *grown, *settings)
+    """Nine steps with a refinement within an epoch and one after it, an average, and a checkpoint after every step."""
+    grown = ('refine={"at": [4, 6], "unit": "step"}', "checkpoint_minutes=0", "training.ema=0.5", "data.crop=1")
+    return tiny("training.epochs=3", "model.options.basis=linear", *grown, *settings)
 
 
 class Crash(BaseException):
