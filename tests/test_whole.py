@@ -82,7 +82,14 @@ def exported(source):
     """What `anydepth export` writes, with two solvers; by hand, for tracing takes a second."""
     run = open_run(source)
     port = Port(name="images", dtype="float32", shape=("batch", 1, 8, 8))
-    told = {"kind": "torch.export", "opset": None, "model_sha256": run.model_hash(), "inputs": (port,), "output": port}
+    scores = Port(name="scores", dtype="float32", shape=("batch", 10))
+    told = {
+        "kind": "torch.export",
+        "opset": None,
+        "model_sha256": run.model_hash(),
+        "inputs": (port,),
+        "output": scores,
+    }
     told |= {"preparation": "", "facts": run.facts, "versions": {}, "parity": None}
     return {name: (name.encode(), Sheet(**told, solver=(name,), sha256=digest(name.encode()))) for name in ("a", "b")}
 

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
+from anydepth.data.formats import IMAGE_SUFFIXES, PILLOW_FORMATS
 from anydepth.data.images import normalised
 from anydepth.errors import DataError
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+_UNREADABLE = (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError, LookupError, ArithmeticError)
+"""What numpy raises for array files that are damaged or hostile."""
 _LARGEST = 2**31
 """Bytes of an array file that are read at most."""
 
@@ -52,8 +54,9 @@ def _array(path: Path) -> np.ndarray:
     if path.stat().st_size > _LARGEST:
         raise DataError(f"{path} has {path.stat().st_size:,} bytes, more than {_LARGEST:,}; split it")
     try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError, TokenError, KeyError) as error:
+        with np.errstate(over="raise"):
+            return np.lib.format.open_memmap(path, mode="r")
+    except (*_UNREADABLE, TokenError) as error:
         raise DataError(f"{path} is no array that can be read: {error}; write it with numpy.save") from None
 
 
@@ -83,7 +86,7 @@ def _image(path: Path, facts: Facts) -> np.ndarray:
     if channels not in (1, 3):
         raise DataError(f"the model takes {channels} channels, so {path} cannot be an image; give an array (.npy)")
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=PILLOW_FORMATS) as image:
             if image.size != (width, height):
                 raise DataError(f"{path} is {image.width} x {image.height}, expected {width} x {height} pixels")
             if image.mode not in _MODES:
