@@ -14,11 +14,11 @@ import torch
 from anydepth.deploy.bench.timing import ratios
 from anydepth.measure.cost import interleaved
 from anydepth.recipes import RECIPES
-from anydepth.reproduce.ensemble import Ensemble
 from anydepth.train.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.runs import dataset_of, new_run
 from anydepth.train.trainer import Trainer
+from anydepth_papers.ensemble import Ensemble
 
 SEEDS = 5
 

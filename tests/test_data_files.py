@@ -280,6 +280,7 @@ def test_unreadable_file_is_a_storage_error(tmp_path):
         files.content(tmp_path)
 
 
+@pytest.mark.fuzz
 @given(data=st.binary(max_size=80), place=st.integers(0, 15), packed=st.booleans())
 def test_fuzzed_idx_gives_data_errors_only(tmp_path_factory, data, place, packed):
     whole = bytearray(idx_bytes(np.zeros((2, 3, 3), np.uint8)))
@@ -404,6 +405,7 @@ def test_image_bomb_is_refused(tmp_path, monkeypatch):
                 decode([path])
 
 
+@pytest.mark.fuzz
 @given(place=st.integers(0, 600), data=st.binary(min_size=1, max_size=8))
 def test_fuzzed_images_give_data_errors_only(tmp_path_factory, place, data):
     whole = bytearray(jpeg())
@@ -482,6 +484,7 @@ def test_messages_carry_no_control_characters(tmp_path):
     assert str(error.value).isprintable()
 
 
+@pytest.mark.fuzz
 @given(data=st.one_of(st.binary(max_size=60), st.text(max_size=30).map(str.encode)), place=st.integers(0, 100))
 def test_fuzzed_conllu_gives_data_errors_only(tmp_path_factory, data, place):
     whole = bytearray(GOOD.encode())

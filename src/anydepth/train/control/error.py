@@ -7,8 +7,8 @@ from math import ceil, isfinite
 from torch import Tensor
 
 from anydepth.measure.order import observed_order
+from anydepth.solve.ladder import higher
 from anydepth.train.control.controller import Solvers
-from anydepth.train.control.finer import finer
 from anydepth.train.control.probe import Probe
 
 _OCTAVE = 8
@@ -73,7 +73,7 @@ def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compar
     """
     order = float(min(solver.scheme.order for solver in probe.solvers.values()))
     solvers = stepping(steps)
-    exact, here = probe.outputs({n: finer(solver, pieces) for n, solver in solvers.items()}), probe.outputs(solvers)
+    exact, here = probe.outputs({n: higher(solver, pieces) for n, solver in solvers.items()}), probe.outputs(solvers)
     if exact is None or here is None:
         return Error(probe, compare, steps, order, order)
     fewer = ceil(steps / 2)

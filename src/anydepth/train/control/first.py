@@ -1,4 +1,4 @@
-"""The step to start with, by Hairer's rule (Hairer, Norsett, Wanner I, II.4, p. 169)."""
+"""The step to start with, by Hairer's rule."""
 
 from contextlib import ExitStack
 from fractions import Fraction
@@ -9,6 +9,7 @@ from torch import Tensor
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.field import UnitField
 from anydepth.depth.times import Instant, Side
+from anydepth.solve.adaptive import first_step as solve_first_step
 from anydepth.solve.tensors import State, parts_of, wide
 from anydepth.train.control.probe import Probe, Total
 from anydepth.train.evaluate import evaluating
@@ -31,25 +32,20 @@ def first_step(probe: Probe, tolerance: float) -> float:
 
 
 def hairer(block: ContinuousBlock, args: tuple, kwargs: dict, tolerance: float, total: Total = list) -> float:
-    """A step over which the solution changes little, by its slope and its curvature at the start.
-
-    h = min(100 h0, (0.01 / max(d1, d2))^(1 / (order + 1)), 1),  h0 = 0.01 d0 / d1,  where d0, d1, d2 are the sizes of
-    the state, its slope and its curvature, each relative to tolerance (1 + |x|). Where state or slope is next to
-    nothing, h0 says nothing, and is left out.
-    """
+    """The rule for one call of a block; sizes are relative to tolerance (1 + |x|)."""
     x, *rest = args
     field, y, scale = UnitField(block.describe_pass(x, tuple(rest), kwargs)), wide(parts_of(x)), float(block.scale)
     limits = [tolerance * (1 + part.abs()) for part in y]
     slope = field.stages((Instant(Fraction(0)),))(0, y)
-    d0, d1 = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)
-    is_told = min(d0, d1) >= 1e-5
-    h0 = min(0.01 * d0 / d1, 1.0) if is_told else 1e-6
-    moved = tuple(part + h0 * scale * change for part, change in zip(y, slope, strict=True))
-    after = field.stages((Instant(Fraction(h0), Side.LEFT),))(0, moved)
-    bend = tuple(b - a for a, b in zip(slope, after, strict=True))
-    d2 = abs(scale) * _rms(bend, limits, total) / h0
-    h1 = (0.01 / max(d1, d2)) ** (1 / (block.scheme.order + 1)) if max(d1, d2) > 1e-15 else 1.0
-    return min(100 * h0 if is_told else 1.0, h1, 1.0)
+
+    def bend(step: float) -> tuple[float, float]:
+        moved = tuple(part + step * scale * change for part, change in zip(y, slope, strict=True))
+        after = field.stages((Instant(Fraction(step), Side.LEFT),))(0, moved)
+        change = tuple(b - a for a, b in zip(slope, after, strict=True))
+        return step, abs(scale) * _rms(change, limits, total) / step
+
+    sizes = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)
+    return solve_first_step(*sizes, bend, block.scheme.order, is_bold=True)
 
 
 def _rms(parts: State, limits: list[Tensor], total: Total) -> float:

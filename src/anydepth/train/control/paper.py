@@ -1,11 +1,12 @@
 """Algorithm 1 for the step of fixed schemes."""
 
 from anydepth.depth.grids import by_step
+from anydepth.solve.ladder import higher
 from anydepth.solve.solver import Solver
 from anydepth.train.control.algorithm import Algorithm
 from anydepth.train.control.controller import Decision, Solvers, known
-from anydepth.train.control.finer import finer, need_fixed
 from anydepth.train.control.first import first_step
+from anydepth.train.control.fixed_only import need_fixed
 from anydepth.train.control.probe import Probe
 from anydepth.train.control.settings import PaperControl
 
@@ -31,7 +32,7 @@ class Paper(Algorithm):
     def finer(self, solvers: Solvers) -> Solvers:
         """A higher order on the same steps, each cut into as many as it takes for 1/h to reach `check_steps`."""
         pieces = -(-self.settings.check_steps * max(map(step_of, solvers.values())) // 1)
-        return {name: finer(solver, int(pieces)) for name, solver in solvers.items()}
+        return {name: higher(solver, int(pieces)) for name, solver in solvers.items()}
 
     def _stepping(self, solvers: Solvers, step: float) -> Solvers:
         grid = by_step(min(1.0, max(step, 1 / self.settings.most_steps)))

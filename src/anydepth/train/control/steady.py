@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from anydepth.train.control.controller import Clock, Decision, Solvers, known
 from anydepth.train.control.error import Compare, measure, of_chances, of_outputs, of_predictions
-from anydepth.train.control.finer import need_fixed
 from anydepth.train.control.first import first_step
+from anydepth.train.control.fixed_only import need_fixed
 from anydepth.train.control.probe import Probe
 from anydepth.train.control.settings import SteadyControl
 
