@@ -1,9 +1,12 @@
 """Several processes train what one process trains."""
 
+import json
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -140,5 +143,48 @@ def test_unequal_shares_are_weighed():
 def test_what_does_not_work_over_ranks_is_refused():
     with pytest.raises(ConfigError, match="too few for 32 ranks"):
         Ranks(0, 32).check(tiny(), 16)
-    with pytest.raises(ConfigError, match="adjoint"):
-        Ranks(0, 2).check(tiny("model.gradient=adjoint"), 16)
+    for mode in ("adjoint", "kkt"):
+        with pytest.raises(ConfigError, match=f"{mode}.*several ranks; use 'checkpoint'"):
+            Ranks(0, 2).check(tiny(f"model.gradient={mode}"), 16)
+        Ranks(0, 1).check(tiny(f"model.gradient={mode}"), 16)
+
+
+LOST = """
+import os, signal, sys
+from anydepth.cli.main import main
+from anydepth.zoo import synced
+if os.environ["RANK"] == "1":
+    add_up, left = synced.add_up, [{after}]
+    def die(x):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return add_up(x)
+    synced.add_up = die
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("after", [30, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 31, 32, 33, 40))])
+def test_a_rank_lost_inside_a_synced_norm_is_told_as_that(after, tmp_path):
+    """In forward or in backward: exit 6, never an error about shapes."""
+    config = tiny("training.epochs=40")
+    (tmp_path / "config.json").write_text(json.dumps(config.plain()))
+    words = ["train", str(tmp_path / "config.json"), "--out", str(tmp_path / "run")]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    program = [sys.executable, "-c", LOST.format(after=after), *words]
+    both = [
+        subprocess.Popen(program, env=os.environ | shared | {"RANK": rank}, text=True, **pipes) for rank in ("0", "1")
+    ]
+    (_, err), _ = (process.communicate(timeout=300) for process in both)
+    assert both[1].returncode == -signal.SIGKILL
+    assert both[0].returncode == 6, err
+    assert "another rank is gone" in err
+    assert "Traceback" not in err
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
