@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices
+from anydepth.measure.answers import like_inputs
 
 IGNORED = -100
 """Target of positions that do not count, such as padding."""
@@ -36,7 +37,7 @@ class Batch(NamedTuple):
             x = x.to(device, dtype) if x.is_floating_point() else x.to(device)
             return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x
 
-        return Batch(tuple(moved(x) for x in self.inputs), moved(self.targets))
+        return Batch(like_inputs(self.inputs, [moved(x) for x in self.inputs]), moved(self.targets))
 
 
 class Augment(NamedTuple):

@@ -17,6 +17,7 @@ from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.inputs import given_by_run
 from anydepth.deploy.sweeps.metrics import loss_in
 from anydepth.errors import NumericalError
+from anydepth.measure.answers import call
 from anydepth.train.evaluate import fitting
 from anydepth.train.runs import Run
 from anydepth.verdict.given import examples_of
@@ -35,7 +36,7 @@ def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
     they are, to the bit, and so does everything if something goes wrong.
 
     Args:
-        batches: inputs, or pairs of inputs and labels, which are not looked at.
+        batches: inputs, pairs of inputs and labels, or dicts of keywords; labels are not looked at.
     """
     norms = _norms(model)
     if not norms:
@@ -135,7 +136,7 @@ def _average(model: nn.Module, norms: Sequence[nn.Module], examples: Sequence[Ba
         seen += count
         for norm in norms:
             norm.momentum = count / seen  # pyright: ignore[reportArgumentType]
-        model(*fitting(model, example).inputs)
+        call(model, fitting(model, example).inputs)
 
 
 def _reset(model: nn.Module, norms: Sequence[nn.Module]) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
+from torch.optim import LBFGS, Optimizer
 
 from anydepth.block.form import KEY, SavedForm, is_form
 from anydepth.errors import ModelFileError
 from anydepth.surgery.blocks import blocks_of
-from anydepth.surgery.optimizer import as_optimizers
+from anydepth.surgery.optimizer import as_optimizers, reset_history
 
 
 def load_state_dict(
@@ -33,6 +33,8 @@ def load_state_dict(
     for each in optimizers:
         for group in each.param_groups:
             group["params"][:] = [replaced.get(parameter, parameter) for parameter in group["params"]]
+        if isinstance(each, LBFGS) and replaced:
+            reset_history(each)
         for old in replaced:
             each.state.pop(old, None)
     return result

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from anydepth.block.block import ContinuousBlock
+from anydepth.surgery.parameters import ranks_of
 from anydepth.train.config import SGD, Adam, AdamW
 
 
@@ -18,11 +18,8 @@ def make_optimizer(model: nn.Module, settings: SGD | Adam | AdamW) -> Optimizer:
 
 
 def _groups(model: nn.Module, settings: SGD | Adam | AdamW) -> list[dict]:
-    lifted = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.unit.parameters()}
-    evolving = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.evolutions.parameters()}
     decayed, spared = [], []
-    for parameter in model.parameters():
-        rank = 0 if id(parameter) in evolving else parameter.dim() - (id(parameter) in lifted)
+    for parameter, rank in ranks_of(model).items():
         (spared if settings.decay == "weights" and rank < 2 else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

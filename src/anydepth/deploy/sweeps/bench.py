@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.data.table import Batch
+from anydepth.deploy.exported import agrees
 from anydepth.deploy.freeze import freeze
 from anydepth.deploy.sweeps.paired import Answers, Paired, errors_of
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.measure.answers import Keywords, answer
 from anydepth.measure.cost import flops, interleaved, peak_bytes, synchronised, weight_bytes
 from anydepth.measure.distance import relative_distance
 from anydepth.surgery.blocks import blocks_of
@@ -82,14 +84,14 @@ class Bench:
     @cached_property
     def _plain(self) -> tuple[nn.Module, bool]:
         """The source as it is timed."""
-        return plain_form(self.model)
+        return plain_form(self.model, self.inputs)
 
     def outputs(self, model: nn.Module) -> list[Tensor] | None:
         """On all examples, or on the timed inputs if there are none; None where they are not finite."""
         given = [Batch(self.inputs, torch.empty(0))] if self.examples is None else self.examples
         try:
             with self._passes(model):
-                found = [model(*fitting(model, example).inputs).cpu() for example in given]
+                found = [answer(model, fitting(model, example).inputs).cpu() for example in given]
         except NumericalError:
             return None
         return found if is_finite(found) else None
@@ -138,7 +140,7 @@ class Bench:
 
     def cost(self, model: nn.Module) -> Cost:
         """Of the plain network where there is one, else of the model itself; timed in turns with the source."""
-        form, is_frozen = self._plain if model is self.model else plain_form(model)
+        form, is_frozen = self._plain if model is self.model else plain_form(model, self.inputs)
         source = self._plain[0]
         runs = {"source": source, "form": form} if form is not source else {"form": form}
         with self._passes(*runs.values()):
@@ -158,7 +160,7 @@ class Bench:
 
     def _once(self, model: nn.Module) -> Tensor:
         with self._passes(model):
-            return model(*self.inputs).cpu()
+            return answer(model, self.inputs).cpu()
 
     @contextmanager
     def _passes(self, *models: nn.Module) -> Iterator[None]:
@@ -167,16 +169,21 @@ class Bench:
             yield
 
 
-def plain_form(model: nn.Module) -> tuple[nn.Module, bool]:
+def plain_form(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[nn.Module, bool]:
     """The frozen network, which is what one deploys, and True; a model that has none as it is, and False."""
     try:
-        return freeze(model), True
+        frozen = freeze(model)
     except ConfigError:
         return model, False
+    if isinstance(inputs, Keywords):  # arguments that are left out may have been taken to be given
+        with evaluating(model):
+            is_same = agrees(frozen, model, dict(zip(inputs.names, inputs, strict=True)))
+        return (frozen, True) if is_same else (model, False)
+    return frozen, True
 
 
 def _call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], Tensor]:
-    return lambda: model(*inputs)
+    return lambda: answer(model, inputs)
 
 
 def _rmse(outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> float:

@@ -13,6 +13,7 @@ from anydepth.data.source import Part
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.sweeps.bench import Bench
 from anydepth.errors import ConfigError, DataError
+from anydepth.measure.answers import answer, like_inputs
 from anydepth.train.evaluate import batches_of, evaluating, fitting
 from anydepth.train.prepare import precision_of
 from anydepth.train.runs import Run
@@ -89,7 +90,7 @@ def _are_classes(model: nn.Module, example: Batch) -> bool:
     if example.targets.numel():
         return not example.targets.is_floating_point()
     with evaluating(model):
-        outputs = model(*fitting(model, example).inputs)
+        outputs = answer(model, fitting(model, example).inputs)
     return outputs.dim() > 1 and outputs.shape[-1] > 1
 
 
@@ -97,7 +98,7 @@ def timed_inputs(examples: Sequence[Batch], count: int) -> tuple[Tensor, ...]:
     """So many examples of the middle batch, which has the middle lengths where they vary; repeated if too few."""
     middle = examples[len(examples) // 2].inputs
     last = -1 - torch.arange(count) % len(middle[0])
-    return tuple(part[last] for part in middle)
+    return like_inputs(middle, [part[last] for part in middle])
 
 
 def random_inputs(facts: Facts, count: int) -> tuple[Tensor, ...]:
