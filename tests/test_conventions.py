@@ -94,6 +94,16 @@ def test_a_random_initialiser_draws_anew_for_every_basis_function():
     torch.testing.assert_close(scaled[1].stored("linear.weight"), 0.5 * rows)
 
 
+def test_layers_that_reset_themselves_reset_statistics_and_counters():
+    model = net("linear", 3).train()
+    model(X)
+    ad.init_(model, lambda m: m.reset_running_stats() if isinstance(m, nn.BatchNorm1d) else None)
+    theta = model[1].theta(0.3)
+    torch.testing.assert_close(theta["norm.running_var"], torch.ones(3, dtype=torch.float64))
+    assert not theta["norm.running_mean"].any()
+    assert int(model[1].unit.norm.num_batches_tracked) == 0
+
+
 def steps(model, optimizer, count, ema=None):
     for _ in range(count):
         optimizer.zero_grad()

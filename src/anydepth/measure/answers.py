@@ -1,11 +1,12 @@
 """What models are called with and what they answer: tensors in order or by keyword, scores or a mapping of outputs."""
 
 from collections.abc import Iterable, Mapping
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
 
-from anydepth.errors import ShapeError
+from anydepth.errors import ConfigError, ShapeError
 
 SCORES = ("logits", "prediction_logits", "last_hidden_state")
 """What transformers calls the output that counts."""
@@ -34,9 +35,17 @@ def like_inputs(inputs: tuple[Tensor, ...], tensors: Iterable[Tensor]) -> tuple[
 
 def call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     """A model's outputs as they are."""
-    if isinstance(inputs, Keywords):
-        return model(**dict(zip(inputs.names, inputs, strict=True)))
-    return model(*inputs)
+    if not isinstance(inputs, Keywords):
+        return model(*inputs)
+    named = dict(zip(inputs.names, inputs, strict=True))
+    try:
+        signature(model.forward).bind(**named)
+    except TypeError as error:
+        raise ConfigError(
+            f"{type(model).__name__} cannot be called with a batch of {', '.join(map(repr, named))}: {error}; the keys of "
+            "a batch are the arguments of forward, and 'labels'"
+        ) from None
+    return model(**named)
 
 
 def answer(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:

@@ -86,6 +86,8 @@ def _init_block(block: ContinuousBlock, fn: Callable[[nn.Module], Any]) -> None:
             if k < len(rows) and not torch.equal(after[name], mine[name]):
                 rows[k] = after[name].detach()
                 touched.add(name)
+    for name in block.roles.counters:
+        block.stored(name).copy_(after[name])
     for name in touched:
         part = block.lifted[name]
         block.stored(name).copy_(part.function.from_samples(part.kind.encode(torch.stack(samples[name]))))
