@@ -449,6 +449,8 @@ def test_what_cannot_be_judged_is_refused_in_one_line():
     with pytest.raises(ConfigError, match="got str"):
         ad.check("model", [y])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="a batch must be"):
+        ad.check(classifier(), [{1, 2}])
+    with pytest.raises(ConfigError, match="cannot be called with a batch of 'x'"):
         ad.check(classifier(), [{"x": y}])
     with pytest.raises(DataError, match="no batches"):
         ad.check(classifier(), [])

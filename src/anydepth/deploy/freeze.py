@@ -25,6 +25,9 @@ _LINEAR = (*_CONVOLUTIONS, nn.Linear)
 _CALLED = {nn.Conv2d: torch.conv2d, nn.Linear: nn.functional.linear}
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
+_UNTRACED = (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError, ValueError, AssertionError)
+"""What comes of tracing a forward pass that looks at its inputs."""
+
 
 def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
@@ -55,7 +58,7 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
                 module._modules[name] = unrolled[part]
     try:
         graph = fx.symbolic_trace(root)
-    except (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError, ValueError) as error:
+    except _UNTRACED as error:
         if inputs is not None:
             return exported(root, inputs)
         raise UnitError(

@@ -17,6 +17,7 @@ from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
+from anydepth.measure.answers import call
 from anydepth.measure.evaluation import fitting
 from anydepth.measure.predictions import examples_of
 from anydepth.measure.ranking import loss_in
@@ -36,7 +37,7 @@ def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
     they are, to the bit, and so does everything if something goes wrong.
 
     Args:
-        batches: inputs, or pairs of inputs and labels, which are not looked at.
+        batches: inputs, pairs of inputs and labels, or dicts of keywords; labels are not looked at.
     """
     norms = _norms(model)
     if not norms:
@@ -141,7 +142,7 @@ def _average(model: nn.Module, norms: Sequence[nn.Module], examples: Sequence[Ba
         seen += count
         for norm in norms:
             norm.momentum = count / seen  # pyright: ignore[reportArgumentType]
-        model(*fitting(model, example).inputs)
+        call(model, fitting(model, example).inputs)
 
 
 def _reset(model: nn.Module, norms: Sequence[nn.Module]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.measure.answers import answer
 from anydepth.measure.cost import flops, interleaved, peak_bytes, synchronised, weight_bytes
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.evaluation import evaluating, fitting
@@ -20,6 +21,8 @@ from anydepth.measure.predictions import Reader, is_finite
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 
+Plain = Callable[[nn.Module, tuple[Tensor, ...]], tuple[nn.Module, bool]]
+"""From a model and inputs, the network that is timed in its place, and whether it is a frozen one."""
 SOURCE_ROUNDS = 3
 """How many times longer the source is timed alone, since every latency is told in its terms."""
 
@@ -57,7 +60,7 @@ class FormMeter:
         classes: bool = True,
         rounds: int = 11,
         precision: Callable[[], AbstractContextManager] = nullcontext,
-        plain: Callable[[nn.Module], tuple[nn.Module, bool]] = lambda model: (model, False),
+        plain: Plain = lambda model, inputs: (model, False),
     ):
         self.model, self.rounds, self.precision, self.plain = model, rounds, precision, plain
         self.examples, self.classes = examples, classes
@@ -83,14 +86,14 @@ class FormMeter:
     @cached_property
     def _plain(self) -> tuple[nn.Module, bool]:
         """The source as it is timed."""
-        return self.plain(self.model)
+        return self.plain(self.model, self.inputs)
 
     def outputs(self, model: nn.Module) -> list[Tensor] | None:
         """On all examples, or on the timed inputs if there are none; None where they are not finite."""
         given = [Batch(self.inputs, torch.empty(0))] if self.examples is None else self.examples
         try:
             with self._passes(model):
-                found = [model(*fitting(model, example).inputs).cpu() for example in given]
+                found = [answer(model, fitting(model, example).inputs).cpu() for example in given]
         except NumericalError:
             return None
         return found if is_finite(found) else None
@@ -139,7 +142,7 @@ class FormMeter:
 
     def cost(self, model: nn.Module) -> Cost:
         """Of the plain network where there is one, else of the model itself; timed in turns with the source."""
-        form, is_frozen = self._plain if model is self.model else self.plain(model)
+        form, is_frozen = self._plain if model is self.model else self.plain(model, self.inputs)
         source = self._plain[0]
         runs = {"source": source, "form": form} if form is not source else {"form": form}
         with self._passes(*runs.values()):
@@ -159,7 +162,7 @@ class FormMeter:
 
     def _once(self, model: nn.Module) -> Tensor:
         with self._passes(model):
-            return model(*self.inputs).cpu()
+            return answer(model, self.inputs).cpu()
 
     @contextmanager
     def _passes(self, *models: nn.Module) -> Iterator[None]:
@@ -169,7 +172,7 @@ class FormMeter:
 
 
 def _call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Callable[[], Tensor]:
-    return lambda: model(*inputs)
+    return lambda: answer(model, inputs)
 
 
 def _rmse(outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> float:

@@ -1,6 +1,6 @@
 """Predictions read off outputs: what counts, what is right, what changes from one solver or form to another."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anydepth.data.keywords import Keywords
 from anydepth.data.table import IGNORED, Batch
 from anydepth.errors import ConfigError, DataError, ShapeError
 from anydepth.measure.agreement import wilson
@@ -17,6 +18,8 @@ from anydepth.measure.margin import margins, scores, shifts
 from anydepth.solve.adaptive import Stats
 from anydepth.surgery.blocks import blocks_of
 
+LABELS = ("labels", "label", "targets")
+"""What labels are called in batches by keyword."""
 POINTS = 21
 """Of a distribution that is kept: its smallest value, every twentieth part, its largest."""
 
@@ -168,7 +171,7 @@ def examples_of(batches: Iterable[Any]) -> list[Batch]:
             "batches must be a list of batches, got a pair of tensors; "
             "if they are inputs and labels, wrap the pair: [(x, labels)]; two batches of inputs: [x1, x2]"
         )
-    given = [example_of(batch) for batch in ([batches] if isinstance(batches, Tensor) else batches)]
+    given = [example_of(batch) for batch in ([batches] if isinstance(batches, (Tensor, Mapping)) else batches)]
     examples = [example for example in given if any(part.numel() for part in example.inputs)]
     if not examples:
         raise DataError(f"no batches {'but empty ones ' if given else ''}were given; a verdict needs some inputs")
@@ -188,13 +191,31 @@ def example_of(batch: Any) -> Batch:
         return batch
     if isinstance(batch, Tensor):
         return Batch((batch,), torch.empty(0))
+    if isinstance(batch, Mapping):
+        return _by_keyword(batch)
     if isinstance(batch, (tuple, list)) and len(batch) in (1, 2):
         inputs, labels = batch if len(batch) == 2 else (batch[0], None)
         inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
         labels = torch.empty(0) if labels is None else labels
         if isinstance(labels, Tensor) and all(isinstance(part, Tensor) for part in inputs):
             return Batch(inputs, labels)
-    raise ConfigError(f"a batch must be inputs or a pair of inputs and labels, all tensors, got {type(batch).__name__}")
+    raise ConfigError(
+        "a batch must be inputs, a pair of inputs and labels, or a dict of them by keyword, all tensors, "
+        f"got {type(batch).__name__}"
+    )
+
+
+def _by_keyword(batch: Mapping[str, Any]) -> Batch:
+    """Inputs by keyword, and labels if there are any."""
+    given = {name: value for name, value in batch.items() if value is not None}
+    wrong = next((name for name, value in given.items() if not isinstance(value, Tensor)), None)
+    if wrong is not None:
+        got = type(given[wrong]).__name__
+        raise ConfigError(f"a batch must hold tensors, got {got} for {wrong!r}; leave it out or make it a tensor")
+    labels = next((given.pop(name) for name in LABELS if name in given), torch.empty(0))
+    if not given:
+        raise ConfigError("a batch by keyword holds labels and no inputs")
+    return Batch(Keywords.of(given), labels)
 
 
 def without_blocks(model: nn.Module) -> nn.Module:

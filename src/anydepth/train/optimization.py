@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import weights_of
 from anydepth.runs.config import SGD, Adam, AdamW, Constant, Cosine, InverseSqrt, Step
 from anydepth.surgery.blocks import blocks_in
+from anydepth.surgery.parameters import ranks_of
 
 Schedule = Constant | Step | Cosine | InverseSqrt
 
@@ -25,11 +25,8 @@ def make_optimizer(model: nn.Module, settings: SGD | Adam | AdamW) -> Optimizer:
 
 
 def _groups(model: nn.Module, settings: SGD | Adam | AdamW) -> list[dict]:
-    lifted = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.unit.parameters()}
-    evolving = {id(p) for m in model.modules() if isinstance(m, ContinuousBlock) for p in m.evolutions.parameters()}
     decayed, spared = [], []
-    for parameter in model.parameters():
-        rank = 0 if id(parameter) in evolving else parameter.dim() - (id(parameter) in lifted)
+    for parameter, rank in ranks_of(model).items():
         (spared if settings.decay == "weights" and rank < 2 else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": spared, "weight_decay": 0.0}]
     return [group for group in groups if group["params"]]

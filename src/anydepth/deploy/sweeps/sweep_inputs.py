@@ -10,10 +10,13 @@ from torch import Tensor, nn
 
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
+from anydepth.data.keywords import Keywords, like_inputs
 from anydepth.data.source import Part
 from anydepth.data.table import Batch, Table
+from anydepth.deploy.exported import agrees
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, DataError
+from anydepth.measure.answers import answer
 from anydepth.measure.evaluation import batches_of, evaluating, fitting
 from anydepth.measure.form_meter import FormMeter
 from anydepth.measure.predictions import examples_of
@@ -99,7 +102,7 @@ def _are_classes(model: nn.Module, example: Batch) -> bool:
     if example.targets.numel():
         return not example.targets.is_floating_point()
     with evaluating(model):
-        outputs = model(*fitting(model, example).inputs)
+        outputs = answer(model, fitting(model, example).inputs)
     return outputs.dim() > 1 and outputs.shape[-1] > 1
 
 
@@ -107,7 +110,7 @@ def timed_inputs(examples: Sequence[Batch], count: int) -> tuple[Tensor, ...]:
     """So many examples of the middle batch, which has the middle lengths where they vary; repeated if too few."""
     middle = examples[len(examples) // 2].inputs
     last = -1 - torch.arange(count) % len(middle[0])
-    return tuple(part[last] for part in middle)
+    return like_inputs(middle, [part[last] for part in middle])
 
 
 def random_inputs(facts: Facts, count: int) -> tuple[Tensor, ...]:
@@ -119,9 +122,14 @@ def random_inputs(facts: Facts, count: int) -> tuple[Tensor, ...]:
     return (torch.randn(count, *facts.shape, generator=draw),)
 
 
-def plain_form(model: nn.Module) -> tuple[nn.Module, bool]:
+def plain_form(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[nn.Module, bool]:
     """The frozen network, which is what one deploys, and True; a model that has none as it is, and False."""
     try:
-        return freeze(model), True
+        frozen = freeze(model)
     except ConfigError:
         return model, False
+    if isinstance(inputs, Keywords):  # arguments that are left out may have been taken to be given
+        with evaluating(model):
+            is_same = agrees(frozen, model, dict(zip(inputs.names, inputs, strict=True)))
+        return (frozen, True) if is_same else (model, False)
+    return frozen, True
