@@ -29,9 +29,9 @@ campaign: $(READY)
 campaign-status: $(READY)
 	$(BIN)/anydepth campaign --status --out $(NETS)
 
-# The long versions of the tests of crashes, hostile files and readers: hours.
+# The tests that `make test` leaves out, and the property tests of files with many examples: hours.
 soak: $(READY)
-	ANYDEPTH_SOAK=1 $(BIN)/pytest -n 2 tests/test_crash.py tests/test_ranks.py tests/test_hostile.py tests/test_data_files.py tests/test_adaptive.py tests/test_export.py
+	$(BIN)/pytest -n 2 -m "slow or soak or fuzz" --hypothesis-profile=soak
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from anydepth import artifact
 from anydepth.train.training import train
+from processes import command
 from small_runs import tiny
-
-LONG = bool(os.environ.get("ANYDEPTH_SOAK"))
-"""Whether this is `make soak`."""
 
 POINTS = (
     ".safetensors half written",
@@ -84,14 +82,14 @@ def start(folder, settings, *extra, processes=1, code=None):
     path = Path(f"{folder}.config.json")
     path.write_text(json.dumps(settings.plain()))
     words = ["train", str(path), "--out", str(folder), "--resume", *extra]
-    program = [sys.executable, "-m", "anydepth"]
-    if code is not None:
-        program = [sys.executable, "-c", code]
+    if processes == 1 and code is None:
+        return command(Path(f"{folder}.told"), *words)
+    program = ["-c", code]
     if processes > 1:
-        program = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={processes}", "-m", "anydepth"]
+        program = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "-m", "anydepth"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MKL_CBWR": "AVX2"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*program, *words], env=environment, text=True, **pipes)
+    return subprocess.Popen([sys.executable, *program, *words], env=environment, text=True, **pipes)
 
 
 def kill_after(process, seconds, number=signal.SIGKILL):

@@ -20,10 +20,10 @@ from anydepth.depth.grids import uniform
 from anydepth.errors import ConfigError, DataError, NumericalError, ShapeError
 from anydepth.report.verdict_figure import draw_verdict
 from anydepth.solve.adaptive import Cause, SolverError, Stats
+from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.solve.solver import make_solver
 from anydepth.verdict.row import SolverRow
 from anydepth.verdict.rule import Limits, judged
-from anydepth.verdict.swap import coarser, finer, raised
 from anydepth_papers.cases.closed import (
     CLOSED,
     by_sign,

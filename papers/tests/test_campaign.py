@@ -1,13 +1,9 @@
 """The campaign: declared nets, resumed after any kill, skipped when done; and the plain ResNet it compares with."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,9 +14,11 @@ from anydepth.surgery.store import load, save
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign import run as campaign_run
 from anydepth_papers.campaign.nets import Net, nets
+from anydepth_papers.campaign.run import train_net
 from anydepth_papers.campaign.state import share_done, state_of
 from anydepth_papers.nets import evaluations_of, packed, unpacked
 from anydepth_papers.resnets import as_blocks, shortened, skipped
+from processes import Started
 
 SMALL = {"channels": [4, 6], "image": [1, 8, 8], "pool": 2, "classes": 3}
 
@@ -157,31 +155,26 @@ def test_a_net_that_diverges_is_noted_and_the_others_go_on(tmp_path, monkeypatch
     assert state_of(tiny(), tmp_path).word == "done"
 
 
-_GO = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_campaign import tiny
-from anydepth_papers.campaign.run import train_net
-train_net(tiny(), Path(sys.argv[1]), None)
-"""
+def go(folder):
+    train_net(tiny(), folder, None)
 
 
 def test_killed_twice_and_resumed_it_is_the_same_net(tmp_path):
     """Stochastic depth included: its draws are those of the training step."""
-    command = [sys.executable, "-c", _GO]
-    whole = tmp_path / "whole"
-    subprocess.run([*command, str(whole), str(Path(__file__).parent)], check=True)
-    killed = tmp_path / "killed"
+    whole, killed, told = tmp_path / "whole", tmp_path / "killed", tmp_path / "told"
+    Started(told, go, whole).communicate()
     for wanted in (1, 2):
-        process = subprocess.Popen([*command, str(killed), str(Path(__file__).parent)])
+        process = Started(told, go, killed)
         until = time.monotonic() + 60
         metrics = killed / "metrics.jsonl"
         while process.poll() is None and time.monotonic() < until:
             if metrics.exists() and metrics.read_text().count('"kind": "epoch"') >= wanted:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 break
             time.sleep(0.005)
-        process.wait()
-    subprocess.run([*command, str(killed), str(Path(__file__).parent)], check=True)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    last = Started(told, go, killed)
+    last.communicate()
+    assert last.returncode == 0
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

@@ -22,6 +22,8 @@ SHAPES = {
     "cifar10": ((3, 32, 32), 10),
     "cifar100": ((3, 32, 32), 100),
     "tiny-imagenet": ((3, 64, 64), 200),
+    "imagefolder": ((3, 32, 32), 5),
+    "csv": ((7,), 3),
     "spheres": ((2,), 2),
     "landscape": ((2,), 3),
     "ud-english-gum": ((), 46),

@@ -1,6 +1,7 @@
 """Reproductions: every one runs at the smoke scale, and again from what it left as evidence."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -10,27 +11,54 @@ from anydepth_papers import publish as publishing
 from anydepth_papers.changes import CHANGES
 from anydepth_papers.coverage import COVERAGE
 from anydepth_papers.experiment import SCALES
-from anydepth_papers.experiments import EXPERIMENTS
+from anydepth_papers.experiments import EXPERIMENTS, full_scale
+from anydepth_papers.figures import rendered
 from anydepth_papers.overview import HEADLINES
 from anydepth_papers.study import Study
 from command import assert_refused, run_command
 from small_runs import tiny
 
 
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory):
+    """Where all studies run: nets that several of them train are trained once."""
+    return tmp_path_factory.mktemp("studies")
+
+
+@pytest.fixture
+def drawn_once(monkeypatch):
+    """Every figure is drawn once and coarsely; the files of figures are tested with made-up ones."""
+    monkeypatch.setattr(publishing, "_draw", lambda figure, _: figure and rendered(figure, "png", dpi=30))
+    monkeypatch.setattr(publishing, "_keep_figure", lambda *_: None)
+
+
+@pytest.fixture
+def nets_counted_once(monkeypatch):
+    """`full-scale` builds a net of full size for every line that names its cost."""
+    kept = {}
+
+    def hours_of(config):
+        key = str(config)
+        return kept[key] if key in kept else kept.setdefault(key, full_scale_hours(config))
+
+    full_scale_hours = full_scale.hours_of
+    monkeypatch.setattr(full_scale, "hours_of", hours_of)
+
+
+@pytest.mark.usefixtures("drawn_once", "nets_counted_once")
 @pytest.mark.parametrize("name", EXPERIMENTS.names())
-def test_every_experiment_runs_and_is_judged_again_from_its_evidence(name, capsys, tmp_path, monkeypatch):
-    words = ("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", tmp_path, "--evidence", tmp_path / "kept")
+def test_every_experiment_runs_and_is_judged_again_from_its_evidence(name, studies, capsys, tmp_path, monkeypatch):
+    words = ("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", studies, "--evidence", tmp_path / "kept")
     done = run_command(capsys, *words, "--json")
     assert done.code == 0, done.err
     result = json.loads(done.out)
-    folder = tmp_path / f"{name}-smoke"
+    folder = studies / f"{name}-smoke"
     assert result["verdicts"]
     assert all(len(row) == len(result["columns"]) for row in result["rows"])
     assert {verdict["verdict"] for verdict in result["verdicts"]} <= {"undecided", "not run"}
     assert {"result.json", "table.md"} <= {path.name for path in folder.iterdir()}
     assert {"result.json", "pieces.json"} <= {path.name for path in (tmp_path / "kept" / name).iterdir()}
-    monkeypatch.setattr(publishing, "_draw", lambda *_: None)
-    monkeypatch.setattr(publishing, "_keep_figure", lambda *_: None)
+    monkeypatch.setattr(publishing, "drawn", lambda _: nullcontext())
     again = json.loads(run_command(capsys, *words, "--json", "--out", tmp_path / "other").out)
     assert again["rows"] == result["rows"]
     assert not (tmp_path / "other" / f"{name}-smoke" / "pieces").exists()

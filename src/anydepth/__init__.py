@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from anydepth.solve.odeint import odeint
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
+    from anydepth.surgery.from_layers import from_layers
     from anydepth.surgery.loading import adopt_form, load_state_dict
     from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
+    from anydepth.surgery.to_layers import to_layers
     from anydepth.verdict.check import Verdict, check
     from anydepth.weights.evolutions import EVOLUTIONS, Evolution
     from anydepth.weights.evolved import Evolved
@@ -59,6 +61,7 @@ _WHERE = {
     "compress": "surgery.resize",
     "fast_paths": "block.paths",
     "freeze": "deploy.freeze",
+    "from_layers": "surgery.from_layers",
     "history": "surgery.change",
     "load": "surgery.store",
     "load_state_dict": "surgery.loading",
@@ -72,6 +75,7 @@ _WHERE = {
     "set_solver": "surgery.resize",
     "summary": "surgery.summary",
     "sweep": "deploy.sweeps.sweep",
+    "to_layers": "surgery.to_layers",
     "units": "zoo",
     "Verdict": "verdict.check",
     "check": "verdict.check",
@@ -105,6 +109,7 @@ __all__ = [
     "compress",
     "fast_paths",
     "freeze",
+    "from_layers",
     "history",
     "load",
     "load_state_dict",
@@ -118,6 +123,7 @@ __all__ = [
     "set_solver",
     "summary",
     "sweep",
+    "to_layers",
     "units",
 ]
 

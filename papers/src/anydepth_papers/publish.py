@@ -27,16 +27,19 @@ RESULT, TABLE = "result.json", "table.md"
 
 
 def publish(experiment: Experiment, study: Study, findings: Findings, command: str) -> dict[str, Any]:
-    """Write everything about a study into its folder and, where there is one, its evidence; what is in result.json."""
+    """Write everything about a study into its folder and, where there is one, its evidence; what is in result.json.
+
+    In both places result.json comes last: where it is new, all that it speaks of is there.
+    """
     result = _result(experiment, study, findings, command)
-    artifact.write_json(study.folder / RESULT, result)
     artifact.write_bytes(study.folder / TABLE, section(result).encode())
     with drawn(findings) as figure:
         _draw(figure, study.folder)
         if study.evidence is not None:
-            artifact.write_json(study.evidence / RESULT, result)
             study.publish_pieces()
             _keep_figure(figure, study.evidence)
+            artifact.write_json(study.evidence / RESULT, result)
+    artifact.write_json(study.folder / RESULT, result)
     return result
 
 
@@ -78,7 +81,7 @@ def _draw(figure: "Figure | None", folder: Path) -> None:
 def _keep_figure(figure: "Figure | None", evidence: Path) -> None:
     """One figure, which replaces the one before; none where there is nothing to draw."""
     name, content = ("", b"") if figure is None else small(figure)
-    for other in {"figure.png", "figure.svg"} - {name}:
-        (evidence / other).unlink(missing_ok=True)
     if name:
         artifact.write_bytes(evidence / name, content)
+    for other in {"figure.png", "figure.svg"} - {name}:
+        (evidence / other).unlink(missing_ok=True)

@@ -69,6 +69,7 @@ def compress(
         told = "either a form or a budget, not both" if is_formed else "nothing to do"
         raise ConfigError(f"{told}; give --size, --basis, --steps or --scheme, or --max-params and the like")
     parent = open_run(run)
+    check_vacant(out)
     found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
     if is_formed:
         model = parent.model()
@@ -76,7 +77,6 @@ def compress(
     else:
         if method != "project":
             raise ConfigError(f"a budget is met by projection, got --method {method}; leave it out")
-        check_vacant(out)
         with progress() as report:
             from anydepth.deploy.sweeps.pick import fit_to
 

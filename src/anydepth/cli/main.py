@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+import warnings
 from functools import cache
 from importlib import import_module
 from shlex import join
@@ -62,6 +63,12 @@ for _command in OWN_COMMANDS:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; every error a user can cause is one line and its own exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        sys.exit(_run(given))
+
+
+def _run(given: list[str]) -> int:
     try:
         _join_plugins(given)
         code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
@@ -73,7 +80,12 @@ def main(arguments: list[str] | None = None) -> None:
         code = _fail("stopped", 130, given)
     except Exception as error:
         code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning in one line; where in the code it came up is of no use here."""
+    typer.echo(f"anydepth: warning: {' '.join(str(message).split())}", err=True)
 
 
 def _join_plugins(given: list[str]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from anydepth.cli.output import console, shown
@@ -34,6 +35,10 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
         task = bar.add_task("training", total=None, **start)
 
         class Bar(Watch):
+            def begin(self, about: str) -> None:
+                if not quiet:
+                    console.print(escape(about))
+
             def step(self, status: Status) -> None:
                 epochs = config.training.epochs
                 bar.update(

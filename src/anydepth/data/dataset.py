@@ -36,8 +36,8 @@ class Dataset:
     ):
         make = SOURCES[name]
         check_options(f"dataset {name!r}", make, options or {}, given=1)
-        self.name = name
-        self.source = make(data_directory(root), **(options or {}))
+        self.name, self.root = name, data_directory(root)
+        self.source = make(self.root, **(options or {}))
         self.validation, self.split_seed, self.limit = validation, split_seed, limit
 
     def demand(self) -> None:

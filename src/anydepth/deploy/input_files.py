@@ -1,6 +1,7 @@
 """Files that people want predictions for, as inputs of a trained model."""
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from tokenize import TokenError
 
@@ -10,41 +11,70 @@ from torch import Tensor
 
 from anydepth.data.facts import Facts
 from anydepth.data.images import normalised
+from anydepth.data.pictures import SUFFIXES as IMAGE_SUFFIXES
+from anydepth.data.pictures import read_picture
+from anydepth.data.records import prepared
+from anydepth.data.tables import SUFFIXES as TABLE_SUFFIXES
+from anydepth.data.tables import check_complete, fields_of, read_table
 from anydepth.errors import DataError
 
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
-_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 _LARGEST = 2**31
 """Bytes of an array file that are read at most."""
 
 
+def suffixes_for(facts: Facts) -> tuple[str, ...]:
+    """Endings of the files that a model can answer."""
+    if facts.kind == "sentences":
+        return (".txt", ".conllu", ".conllu.gz")
+    return (".npy", *(IMAGE_SUFFIXES if facts.kind == "images" else ()), *(TABLE_SUFFIXES if facts.columns else ()))
+
+
 def found_in(paths: Sequence[Path], facts: Facts) -> list[Path]:
     """The files named, and those that a named folder holds, in alphabetical order; each once."""
-    text = (".txt", ".conllu", ".conllu.gz")
-    suffixes = text if facts.kind == "sentences" else (".npy", *(IMAGE_SUFFIXES if facts.kind == "images" else ()))
+    suffixes = suffixes_for(facts)
     found: list[Path] = []
     for path in paths:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = sorted(p for p in path.iterdir() if p.is_file() and p.name.lower().endswith(suffixes))
+        inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name.lower().endswith(suffixes))
+        inside = [p for p in inside if not any(part.startswith(".") for part in p.relative_to(path).parts)]
         if not inside:
             raise DataError(f"folder {path} holds no file that can be read; expected {', '.join(suffixes)}")
         found += inside
     return list(dict.fromkeys(found))
 
 
-def read_inputs(path: Path, facts: Facts) -> Tensor:
-    """The examples in a file (count, ...): an array (.npy), or one image."""
+def read_inputs(path: Path, facts: Facts, resize: bool = False) -> Tensor:
+    """The examples in a file (count, ...): an array (.npy), one image, or the rows of a table."""
+    suffixes = suffixes_for(facts)
     if not path.is_file():
-        raise DataError(f"no file {path}; name an array (.npy){' or an image' if facts.kind == 'images' else ''}")
-    if path.suffix.lower() in IMAGE_SUFFIXES and facts.kind == "images":
-        return normalised(torch.from_numpy(_image(path, facts)), facts)
-    if path.suffix.lower() != ".npy":
-        expected = f".npy or one of {', '.join(IMAGE_SUFFIXES)}" if facts.kind == "images" else ".npy"
-        raise DataError(f"{path} has suffix {path.suffix!r}; expected {expected}")
+        raise DataError(f"no file {path}; name one of {', '.join(suffixes)}")
+    name = path.name.lower()
+    if not name.endswith(suffixes):
+        raise DataError(f"{path} has suffix {path.suffix!r}; expected {', '.join(suffixes)}")
+    if name.endswith(IMAGE_SUFFIXES):
+        return normalised(torch.from_numpy(_image(path, facts, resize)), facts)
+    if name.endswith(TABLE_SUFFIXES):
+        return torch.from_numpy(_rows(path, facts))
     array = _checked(path, _array(path), facts)
-    return normalised(array, facts) if facts.kind == "images" else array
+    if facts.kind == "images":
+        return normalised(array, facts)
+    return torch.from_numpy(_standardised(array.numpy(), facts)) if facts.mean else array
+
+
+def _rows(path: Path, facts: Facts) -> np.ndarray:
+    """A table with the columns that the model was trained on; others are left alone."""
+    table = read_table(path)
+    texts = [column.name for column in facts.columns if column.categories]
+    for column in facts.columns:
+        check_complete(table, column.name, bool(column.categories))
+    return prepared(fields_of(table, [c.name for c in facts.columns if not c.categories], texts), facts)
+
+
+def _standardised(array: np.ndarray, facts: Facts) -> np.ndarray:
+    """Features as the table had them before they were standardised."""
+    return (array.astype(np.float64) - np.array(facts.mean)) / np.array(facts.std)
 
 
 def _array(path: Path) -> np.ndarray:
@@ -63,6 +93,8 @@ def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
         array = array.reshape(-1, *shape)
     elif array.ndim == len(shape):
         array = array[None]
+    elif facts.mean and facts.kind == "vectors" and array.ndim > 2 and prod(array.shape[1:]) == shape[0]:
+        array = array.reshape(len(array), -1)  # windows of series
     allowed = ("uint8", "float32", "float64") if facts.kind == "images" else ("float32", "float64")
     if array.dtype.name not in allowed:
         raise DataError(f"{path} has dtype {array.dtype}, expected {' or '.join(allowed)}")
@@ -76,19 +108,9 @@ def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
     return torch.from_numpy(np.array(array))
 
 
-def _image(path: Path, facts: Facts) -> np.ndarray:
-    from PIL import Image, UnidentifiedImageError
-
+def _image(path: Path, facts: Facts, resize: bool) -> np.ndarray:
+    """A picture of the model's size, or fitted to it where the training images were, or where that is asked for."""
     channels, height, width = facts.shape
     if channels not in (1, 3):
         raise DataError(f"the model takes {channels} channels, so {path} cannot be an image; give an array (.npy)")
-    try:
-        with Image.open(path) as image:
-            if image.size != (width, height):
-                raise DataError(f"{path} is {image.width} x {image.height}, expected {width} x {height} pixels")
-            if image.mode not in _MODES:
-                raise DataError(f"{path} has pixels of mode {image.mode}, expected 8 bits a channel; convert it first")
-            pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"), dtype=np.uint8)
-    except (OSError, UnidentifiedImageError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} is no image that can be read: {error}") from None
-    return pixels.reshape(height, width, channels).transpose(2, 0, 1)[None].copy()
+    return read_picture(path, (channels, height, width), facts.fits or resize)[None].copy()

@@ -14,7 +14,6 @@ from anydepth.errors import ConfigError, choices
 from anydepth.solve.adjoint import GRADIENTS
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_gradient, set_solver
-from anydepth.weights.evolved import Evolved
 
 EXACT = "backprop"
 
@@ -110,7 +109,7 @@ def _parts(model: nn.Module) -> tuple[set[str] | None, set[str], set[str]]:
             continue
         lead = f"{prefix}." if prefix else ""
         own |= {f"{lead}evolutions.{name}" for name, _ in block.evolutions.named_parameters()}
-        initial |= {f"{lead}unit.{name}" for name, function in block.functions.items() if isinstance(function, Evolved)}
+        initial |= {f"{lead}unit.{name}" for name, function in block.functions.items() if not function.is_linear}
     return None, initial, own
 
 

@@ -43,7 +43,8 @@ def write_overview(folder: Path, path: Path | None = None) -> Path:
     """Compare all runs under a folder on one page, by default its report.html; where that was written."""
     if (folder / RECORD).exists():
         raise ConfigError(f"{folder} is a run itself, not a folder of runs; report it alone, or name the folder above")
-    found = sorted(record.parent for record in folder.rglob(RECORD))
+    records = (record.parent for record in folder.rglob(RECORD))
+    found = sorted(place for place in records if not any(map(artifact.is_staging, (place, *place.parents))))
     if not found:
         raise ModelFileError(f"no run in {folder} or below; name a folder with runs that anydepth train made")
     target = folder / REPORT if path is None else path

@@ -18,9 +18,10 @@ from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
-from anydepth.errors import ConfigError, ModelFileError
+from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.runs.checkpoint import FOLDER as CHECKPOINTS
 from anydepth.runs.config import RunConfig, read_config
+from anydepth.runs.lock import LOCK, locked
 from anydepth.runs.metrics import add_line, keep_first, read_metrics, size_of
 from anydepth.surgery.store import MODEL, TENSORS, load, save
 
@@ -49,6 +50,8 @@ class Record(BaseModel):
     """One line for every ancestor, the oldest first."""
     training_data: str = ""
     """Hash of the examples that were trained on."""
+    data_directory: str = ""
+    """Where the data was; looked at again unless another directory is named or this one is gone."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,16 @@ class Run:
     def is_finished(self) -> bool:
         return (self.folder / MODEL).exists()
 
+    @property
+    def is_derived(self) -> bool:
+        """Whether the model was made from another run's, not trained here."""
+        return self.record.parent is not None or self.record.transform is not None
+
     def model(self) -> nn.Module:
         """The trained model, in eval mode."""
         if not self.is_finished:
-            raise ModelFileError(f"{self.folder} holds no trained model yet; finish it with anydepth train --resume")
+            way_out = "make it again from its parent" if self.is_derived else "finish it with anydepth train --resume"
+            raise ModelFileError(f"{self.folder} holds no trained model yet; {way_out}")
         model = load(self.folder).eval()
         known = getattr(model, "config", {})
         for name, value in self.facts.model_options().items():
@@ -87,11 +96,17 @@ class Run:
         return artifact.digest(artifact.read_bytes(self.folder / MODEL))
 
     def dataset(self, root: Path | None) -> Dataset:
-        """The data of the run, from a data directory."""
+        """The data of the run, from a data directory; by default the one that it was trained from."""
         try:
-            return dataset_of(self.config, root)
+            return dataset_of(self.config, self.data_directory if root is None else root)
         except ConfigError as error:
             raise ModelFileError(f"{self.folder / RECORD} names data that cannot be: {error}") from None
+
+    @property
+    def data_directory(self) -> Path | None:
+        """Where the data was, if that is still there."""
+        kept = Path(self.record.data_directory) if self.record.data_directory else None
+        return kept if kept is not None and kept.is_dir() else None
 
     def metrics(self) -> list[dict[str, Any]]:
         """All lines of metrics; a run that was never trained has none."""
@@ -132,6 +147,7 @@ def new_run(
     parent: Run | None = None,
     transform: dict[str, Any] | None = None,
     training_data: str = "",
+    data: Path | None = None,
 ) -> Run:
     """Make a run folder; one that holds a run, or what is left of one, is refused."""
     check_vacant(folder)
@@ -146,17 +162,37 @@ def new_run(
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
         training_data=training_data if parent is None else parent.record.training_data,
+        data_directory=_remembered(parent, data),
     )
     artifact.make_folder(folder)
     artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
     return Run(folder, record)
 
 
+def _remembered(parent: Run | None, data: Path | None) -> str:
+    """The data directory of a run; one that was made from another has that one's."""
+    if data is not None:
+        return str(data.absolute())
+    return "" if parent is None else parent.record.data_directory
+
+
 def check_vacant(folder: Path) -> None:
-    """Refuse a folder that holds a run already."""
+    """Refuse a folder that holds a run already; what a killed compress of an older version left counts as nothing."""
+    if is_half_made(folder):
+        return
     for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
         if os.path.lexists(folder / name) and not _is_empty(folder / name):
             raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
+
+
+def is_half_made(folder: Path) -> bool:
+    """Whether a folder holds the record of a model that was to be made from another run's, and no model."""
+    if not (folder / RECORD).is_file() or any(os.path.lexists(folder / n) for n in (MODEL, METRICS, CHECKPOINTS)):
+        return False
+    try:
+        return open_run(folder).is_derived
+    except (ModelFileError, StorageError):
+        return False
 
 
 def _is_empty(path: Path) -> bool:
@@ -200,7 +236,14 @@ def discard_run(folder: Path) -> None:
 
 
 def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[str, Any]) -> Run:
-    """A new run whose model was made from another run's."""
-    run = new_run(folder, parent.config, parent.facts, parent, transform)
-    save(model, folder)
-    return run
+    """A new run whose model was made from another run's: the whole folder, or nothing of it."""
+    check_vacant(folder)
+    if is_half_made(folder):
+        discard_run(folder)
+    if folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}:
+        with locked(folder):
+            (folder / LOCK).unlink()
+    with artifact.whole_folder(folder) as staging:
+        made = new_run(staging, parent.config, parent.facts, parent, transform)
+        save(model, staging)
+    return Run(folder, made.record)

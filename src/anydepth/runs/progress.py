@@ -60,7 +60,9 @@ class Status:
 
 
 class Watch:
-    """Told of every step and of every line of metrics; this one looks away."""
+    """Told of the data, of every step and of every line of metrics; this one looks away."""
+
+    def begin(self, about: str) -> None: ...
 
     def step(self, status: Status) -> None: ...
 

@@ -21,7 +21,6 @@ from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.change import Change
 from anydepth.surgery.size_limit import SizeLimit
 from anydepth.weights.choose import read_function
-from anydepth.weights.evolved import Evolved, own_shapes
 from anydepth.zoo.parts import architecture_of, build
 
 FORMAT, VERSION = "anydepth-model", 1
@@ -205,7 +204,7 @@ def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[i
         for tensor, function in functions.items():
             stored = blocks[name].stored(tensor)
             sizes[id(stored)] = function.size
-            shapes = own_shapes(function, stored.shape[1:]) if isinstance(function, Evolved) else {}
+            shapes = function.own_shapes(stored.shape[1:])
             home = blocks[name].home_of(tensor)
             own |= {f"{prefix}{home}.{key}": shape for prefix in prefixes for key, shape in shapes.items()}
     inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in everywhere)

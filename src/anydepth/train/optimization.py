@@ -11,7 +11,6 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import weights_of
 from anydepth.runs.config import SGD, Adam, AdamW, Constant, Cosine, InverseSqrt, Step
 from anydepth.surgery.blocks import blocks_in
-from anydepth.weights.evolved import Evolved
 
 Schedule = Constant | Step | Cosine | InverseSqrt
 
@@ -77,7 +76,7 @@ def penalty(model: nn.Module, initial: float, evolution: float) -> Tensor | None
     if not initial and not evolution:
         return None
     blocks = blocks_in(model).values()
-    held = [b.held(name) for b in blocks for name, function in b.functions.items() if isinstance(function, Evolved)]
+    held = [b.held(name) for b in blocks for name, function in b.functions.items() if not function.is_linear]
     parts = [(initial, first) for first, *_ in held if initial]
     parts += [(evolution, tensor) for _, *own in held for tensor in own if evolution]
     terms = [factor * tensor.square().sum() for factor, tensor in parts]

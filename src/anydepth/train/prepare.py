@@ -37,6 +37,14 @@ class Prepared:
     per_epoch: int
     total: int
 
+    def told(self) -> str:
+        """The data in a line."""
+        facts, held = self.facts, 0 if self.validation is None else len(self.validation)
+        shape = f" of {' x '.join(map(str, facts.shape))}" if facts.shape else ""
+        learnt = f"{len(facts.labels)} classes" if facts.labels else "numbers"
+        target = f" of {facts.target!r}" if facts.target else ""
+        return f"{facts.kind}{shape}, {learnt}{target}; {len(self.train):,} to train on, {held:,} to validate"
+
 
 def prepare(config: RunConfig, dataset: Dataset) -> Prepared:
     """Read the data, build the model, and try them together; nothing is written."""

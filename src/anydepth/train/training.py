@@ -35,10 +35,14 @@ def train(
         torch.set_num_threads(config.threads)
     with interruptible() as interrupt, connected(device_of(config)) as ranks:
         is_there = _look(folder, resume, ranks)
+        if is_there and data is None:
+            data = open_run(folder).data_directory
         dataset = dataset_of(config, data)
         dataset.demand()
         warm_up()
         prepared = prepare(config, dataset)
+        if watch is not None:
+            watch.begin(prepared.told())
         if ranks.is_first:
             artifact.make_folder(folder)
         with locked(folder) if ranks.is_first else nullcontext():
@@ -48,7 +52,7 @@ def train(
                 if is_there:
                     _check_same(open_run(folder), config, prepared.facts, data_hash)
                 else:
-                    new_run(folder, config, prepared.facts, training_data=data_hash)
+                    new_run(folder, config, prepared.facts, training_data=data_hash, data=dataset.root)
             ranks.wait()
             run = open_run(folder)
             if run.is_over:
@@ -85,6 +89,11 @@ def _finish(trainer: Trainer, model: nn.Module, dataset: Dataset) -> None:
 
 def _check_same(run: Run, config: RunConfig, facts: Facts, data_hash: str) -> None:
     """Refuse to go on with another config or other data."""
+    if run.is_derived:
+        raise ConfigError(
+            f"{run.folder} holds a model that was made from another run, not a training that can go on; "
+            "name another folder with --out"
+        )
     known = run.config.plain()
     for name, value in config.plain().items():
         if known[name] != value:

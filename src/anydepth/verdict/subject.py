@@ -23,7 +23,6 @@ from anydepth.solve.odeint import odeint
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
 from anydepth.verdict.swap import Solvers
-from anydepth.weights.expansion import Expansion
 
 PIECES = 128
 """Straight pieces that the path of a curved step is drawn with, at least, over all of depth."""
@@ -213,7 +212,7 @@ def _tensor(outputs: Any) -> Tensor:
 
 
 def _is_autonomous(block: ContinuousBlock) -> bool:
-    return not block.time and all(isinstance(f, Expansion) and f.size == 1 for f in block.functions.values())
+    return not block.time and all(f.is_constant for f in block.functions.values())
 
 
 def _is_planar(x: Any) -> bool:

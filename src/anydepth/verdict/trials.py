@@ -11,8 +11,9 @@ from anydepth.errors import DataError, NumericalError
 from anydepth.measure.predictions import Reader, gap, is_finite
 from anydepth.reporting import Report
 from anydepth.solve.adaptive import Cause, SolverError
+from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.verdict.subject import Subject
-from anydepth.verdict.swap import Solvers, coarser, finer, largest_step, name_of, raised
+from anydepth.verdict.swap import Solvers, largest_step, name_of
 
 IsClose = Callable[[Sequence[Tensor], Sequence[Tensor]], bool]
 

@@ -15,28 +15,17 @@ from anydepth.depth.times import Instant, Side
 from anydepth.errors import ConfigError
 from anydepth.measure.evaluation import evaluating
 from anydepth.measure.observed_order import observed_order
-from anydepth.solve.solver import Solver
+from anydepth.solve.adaptive import first_step as hairer_step
+from anydepth.solve.ladder import higher
 from anydepth.solve.tensors import State, parts_of, wide
 from anydepth.train.control.controller import Solvers
 from anydepth.train.control.probe import Probe, Total
 
-_HIGHER = {1: "midpoint", 2: "rk4", 3: "rk4"}
-"""The scheme that checks one of such an order; one of a higher order is checked by itself with half the step."""
 _OCTAVE = 8
 """Numbers of steps that are tried in each doubling."""
 _DOWN, _UP = 1, 2
 """Doublings below and above the present number of steps that a prediction is trusted for."""
 Call = tuple[ContinuousBlock, tuple[Any, ...], dict[str, Any]]
-
-
-# More accurate solvers
-
-
-def finer(solver: Solver, pieces: int = 1) -> Solver:
-    """A higher order on the same steps, each cut into so many pieces."""
-    assert solver.grid is not None
-    higher = _HIGHER.get(solver.scheme.order)
-    return solver.changed(scheme=higher, steps=solver.grid.refined(pieces if higher else max(pieces, 2)))
 
 
 def need_fixed(name: str, solvers: Solvers) -> None:
@@ -108,7 +97,7 @@ def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compar
     """
     order = float(min(solver.scheme.order for solver in probe.solvers.values()))
     solvers = stepping(steps)
-    exact, here = probe.outputs({n: finer(solver, pieces) for n, solver in solvers.items()}), probe.outputs(solvers)
+    exact, here = probe.outputs({n: higher(solver, pieces) for n, solver in solvers.items()}), probe.outputs(solvers)
     if exact is None or here is None:
         return Error(probe, compare, steps, order, order)
     fewer = ceil(steps / 2)
@@ -119,7 +108,7 @@ def measure(probe: Probe, stepping: Callable[[int], Solvers], steps: int, compar
     return Error(probe, compare, steps, observed, order, exact, here - exact)
 
 
-# The first step, by Hairer's rule (Hairer, Norsett, Wanner I, II.4, p. 169)
+# The first step, by Hairer's rule
 
 
 def first_step(probe: Probe, tolerance: float) -> float:
@@ -137,25 +126,20 @@ def first_step(probe: Probe, tolerance: float) -> float:
 
 
 def hairer(block: ContinuousBlock, args: tuple, kwargs: dict, tolerance: float, total: Total = list) -> float:
-    """A step over which the solution changes little, by its slope and its curvature at the start.
-
-    h = min(100 h0, (0.01 / max(d1, d2))^(1 / (order + 1)), 1),  h0 = 0.01 d0 / d1,  where d0, d1, d2 are the sizes of
-    the state, its slope and its curvature, each relative to tolerance (1 + |x|). Where state or slope is next to
-    nothing, h0 says nothing, and is left out.
-    """
+    """The rule for one call of a block; sizes are relative to tolerance (1 + |x|)."""
     x, *rest = args
     field, y, scale = UnitField(block.describe_pass(x, tuple(rest), kwargs)), wide(parts_of(x)), float(block.scale)
     limits = [tolerance * (1 + part.abs()) for part in y]
     slope = field.stages((Instant(Fraction(0)),))(0, y)
-    d0, d1 = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)
-    is_told = min(d0, d1) >= 1e-5
-    h0 = min(0.01 * d0 / d1, 1.0) if is_told else 1e-6
-    moved = tuple(part + h0 * scale * change for part, change in zip(y, slope, strict=True))
-    after = field.stages((Instant(Fraction(h0), Side.LEFT),))(0, moved)
-    bend = tuple(b - a for a, b in zip(slope, after, strict=True))
-    d2 = abs(scale) * _rms(bend, limits, total) / h0
-    h1 = (0.01 / max(d1, d2)) ** (1 / (block.scheme.order + 1)) if max(d1, d2) > 1e-15 else 1.0
-    return min(100 * h0 if is_told else 1.0, h1, 1.0)
+
+    def bend(step: float) -> tuple[float, float]:
+        moved = tuple(part + step * scale * change for part, change in zip(y, slope, strict=True))
+        after = field.stages((Instant(Fraction(step), Side.LEFT),))(0, moved)
+        change = tuple(b - a for a, b in zip(slope, after, strict=True))
+        return step, abs(scale) * _rms(change, limits, total) / step
+
+    sizes = _rms(y, limits, total), abs(scale) * _rms(slope, limits, total)
+    return hairer_step(*sizes, bend, block.scheme.order, is_bold=True)
 
 
 def _rms(parts: State, limits: list[Tensor], total: Total) -> float:

@@ -6,9 +6,10 @@ from typing import Any
 from anydepth.depth.grids import by_step
 from anydepth.errors import ConfigError
 from anydepth.runs.control import Adaption, PaperControl, ToleranceControl
+from anydepth.solve.ladder import higher
 from anydepth.solve.solver import Solver
 from anydepth.train.control.controller import CONTROLLERS, Clock, Decision, Solvers, known
-from anydepth.train.control.estimate import finer, first_step, need_fixed
+from anydepth.train.control.estimate import first_step, need_fixed
 from anydepth.train.control.probe import Probe
 
 
@@ -84,7 +85,7 @@ class Paper(Algorithm):
     def finer(self, solvers: Solvers) -> Solvers:
         """A higher order on the same steps, each cut into as many as it takes for 1/h to reach `check_steps`."""
         pieces = -(-self.settings.check_steps * max(map(step_of, solvers.values())) // 1)
-        return {name: finer(solver, int(pieces)) for name, solver in solvers.items()}
+        return {name: higher(solver, int(pieces)) for name, solver in solvers.items()}
 
     def _stepping(self, solvers: Solvers, step: float) -> Solvers:
         grid = by_step(min(1.0, max(step, 1 / self.settings.most_steps)))
