@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anydepth import artifact
 from anydepth.artifact import write_bytes
 from anydepth.errors import ModelFileError
 from anydepth_papers import rules
@@ -138,3 +139,30 @@ def test_every_kind_of_claim_has_its_rule():
     assert len({rules_of(kind) for kind in kinds}) == len(kinds)
     assert "" not in map(rules_of, kinds)
     assert rules_of("better, and within 1 of 2") == f"{rules_of('better')} {rules_of('within 1 of 2')}"
+
+
+class Crash(BaseException):
+    """Ends the work on the spot, as a kill does."""
+
+
+@pytest.mark.parametrize("number", range(1, 19, 3))
+def test_killed_while_publishing_a_result_speaks_of_what_is_there(number, tmp_path):
+    left = [number]
+
+    def watcher(_point):
+        left[0] -= 1
+        if left[0] == 0:
+            raise Crash
+
+    work = partial(_published, _experiment(), tmp_path / "made", evidence=tmp_path / "kept")
+    artifact.watchers.append(watcher)
+    try:
+        with pytest.raises(Crash):
+            work()
+    finally:
+        artifact.watchers.pop()
+    if (tmp_path / "kept" / "result.json").exists():
+        assert {"pieces.json", "figure.svg"} < {path.name for path in (tmp_path / "kept").iterdir()}
+    work()
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"result.json", "pieces.json", "figure.svg"}
+    assert not list(tmp_path.rglob("*.tmp"))

@@ -106,7 +106,8 @@ def test_continuousnets_are_the_papers(name, facts, capsys):
     config = json.loads(run_command(capsys, "train", name, "--show-config").out)
     assert tuple(config["refine"]["at"]) == at
     assert config["data"]["name"] in name
-    options = ImageNetwork(**config["model"]["options"]).config
+    with unfilled():
+        options = ImageNetwork(**config["model"]["options"]).config
     assert (options["scheme"], options["size"], options["steps"]) == (scheme, size, size)
     assert (tuple(options["channels"]), options["scale"]) == (channels, scale)
     assert options["stitch_scale"] == scale / (size * 2 ** len(at))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import partial
-from math import isfinite
 from numbers import Rational, Real
 from typing import Any
 from warnings import warn
@@ -442,13 +441,17 @@ class ContinuousBlock(nn.Module):
         return sum(sizes.values()) - state, state
 
 
+_LARGEST_SCALE = 1e30
+"""Steps times scale must stay far below the largest number of float32."""
+
+
 def _finite_fraction(scale: Any) -> Fraction:
     try:
-        if isinstance(scale, Real) and not isinstance(scale, bool) and isfinite(scale):
+        if isinstance(scale, Real) and not isinstance(scale, bool) and abs(float(scale)) <= _LARGEST_SCALE:
             return Fraction(scale) if isinstance(scale, Rational) else Fraction(float(scale))
     except OverflowError:
         pass
-    raise ConfigError(f"scale must be a finite number, got {scale!r:.40}")
+    raise ConfigError(f"scale must be a finite number, at most {_LARGEST_SCALE:g} in size, got {scale!r:.40}")
 
 
 def _key(name: str) -> str:

@@ -135,15 +135,10 @@ def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:
     for sentence in sentences[:_SHOWN]:
         line = Text()
         for w in sentence["words"]:
-            line.append(f"{_printable(w['word'])}{'' if w['known'] else '*'}").append(f"/{w['label']} ", style="cyan")
+            line.append(f"{w['word']}{'' if w['known'] else '*'}").append(f"/{w['label']} ", style="cyan")
         console.print(line)
     more = "" if len(sentences) <= _SHOWN else f"; and {len(sentences) - _SHOWN:,} sentences more: --json gives all"
     console.print(f"word/tag; * not seen in training{more}", style="dim")
-
-
-def _printable(text: str) -> str:
-    """Without what would steer the terminal."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def _cell(value: object) -> str:

@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anydepth.data.files import LIMIT
+from anydepth.data.formats import PILLOW_FORMATS
 from anydepth.errors import AnydepthError, DataError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
-"""All that Pillow may try: some of its other readers start foreign programs. Of an animation, the first picture."""
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm")
 MOST_PIXELS = 64_000_000
 """Of one picture, known from its header; more is taken for a bomb."""
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
@@ -99,12 +97,12 @@ def _opened(path: Path) -> Iterator["Image"]:
     import PIL.Image
 
     try:
-        with PIL.Image.open(path, formats=FORMATS) as image:
+        with PIL.Image.open(path, formats=PILLOW_FORMATS) as image:
             yield image
     except AnydepthError:
         raise
     except PIL.UnidentifiedImageError:
-        known = ", ".join(FORMATS)
+        known = ", ".join(PILLOW_FORMATS)
         raise DataError(f"{path} is no image that can be read: it begins like none of {known}") from None
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None

@@ -10,14 +10,16 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
+from anydepth.data.formats import IMAGE_SUFFIXES
 from anydepth.data.images import normalised
-from anydepth.data.pictures import SUFFIXES as IMAGE_SUFFIXES
 from anydepth.data.pictures import read_picture
 from anydepth.data.records import prepared
 from anydepth.data.tables import SUFFIXES as TABLE_SUFFIXES
 from anydepth.data.tables import check_complete, fields_of, read_table
 from anydepth.errors import DataError
 
+_UNREADABLE = (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError, LookupError, ArithmeticError)
+"""What numpy raises for array files that are damaged or hostile."""
 _LARGEST = 2**31
 """Bytes of an array file that are read at most."""
 
@@ -82,8 +84,9 @@ def _array(path: Path) -> np.ndarray:
     if path.stat().st_size > _LARGEST:
         raise DataError(f"{path} has {path.stat().st_size:,} bytes, more than {_LARGEST:,}; split it")
     try:
-        return np.lib.format.open_memmap(path, mode="r")
-    except (ValueError, OSError, EOFError, MemoryError, SyntaxError, TypeError, TokenError, KeyError) as error:
+        with np.errstate(over="raise"):
+            return np.lib.format.open_memmap(path, mode="r")
+    except (*_UNREADABLE, TokenError) as error:
         raise DataError(f"{path} is no array that can be read: {error}; write it with numpy.save") from None
 
 

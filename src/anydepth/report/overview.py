@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from anydepth import artifact
-from anydepth.errors import AnydepthError, ConfigError, ModelFileError
+from anydepth.errors import AnydepthError, ConfigError, ModelFileError, printable
 from anydepth.measure.task import METRIC
 from anydepth.report import figures, html
 from anydepth.report.curves import Points, last_value, logged, read_curves
@@ -54,7 +54,7 @@ def write_overview(folder: Path, path: Path | None = None) -> Path:
 
 
 def _entry(root: Path, folder: Path) -> Entry:
-    name = folder.relative_to(root).as_posix()
+    name = printable(folder.relative_to(root).as_posix())
     try:
         run = open_run(folder)
         metrics = logged(run)
@@ -101,7 +101,7 @@ def _link(entry: Entry, place: Path) -> str:
     report = entry.folder / REPORT
     if not report.exists():
         return entry.name
-    return tag("a", entry.name, href=quote(Path(os.path.relpath(report, place)).as_posix()))
+    return tag("a", entry.name, href=quote(os.fsencode(Path(os.path.relpath(report, place)).as_posix())))
 
 
 def _cells(entry: Entry, names: dict[str, str]) -> list[str]:

@@ -3,11 +3,14 @@
 import json
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, ValidationError, WrapValidator, model_validator
 
+from anydepth.data.held_out import count_or_share
 from anydepth.errors import ConfigError, choices
 from anydepth.runs.control import ControlSettings, NoControl
 from anydepth.runs.settings import Count, NotNegative, Seed, Settings, Share, Whole
+
+HeldOut = Annotated[float, Field(ge=0, le=1e9), WrapValidator(count_or_share), PlainSerializer(lambda number: number)]
 
 
 class DataSettings(Settings):
@@ -15,8 +18,8 @@ class DataSettings(Settings):
     """A registered dataset."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Options of that dataset."""
-    validation: Annotated[float, Field(ge=0, le=1e9)] | None = None
-    """Training examples held out: a count, or a share below 1. None: the dataset's own part, else a tenth."""
+    validation: HeldOut | None = None
+    """Training examples held out: a whole number, or a share below 1. None: the dataset's own part, else a tenth."""
     split_seed: Seed = 0
     """Decides which examples are held out."""
     limit: Count | None = None

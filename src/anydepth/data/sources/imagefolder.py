@@ -10,10 +10,11 @@ from warnings import warn
 import numpy as np
 
 from anydepth.data.files import shown
+from anydepth.data.formats import IMAGE_SUFFIXES
 from anydepth.data.images import Images
 from anydepth.data.options import one_of, whole
 from anydepth.data.own import SHARE, Own
-from anydepth.data.pictures import SUFFIXES, decode_all
+from anydepth.data.pictures import decode_all
 from anydepth.data.shares import is_held_out, keys_of_names
 from anydepth.data.source import SOURCES, Part, no_such_part
 from anydepth.errors import AnydepthWarning, DataError
@@ -140,7 +141,7 @@ class ImageFolder(Own):
             paths = _pictures_in(inside)
             if not paths:
                 raise DataError(
-                    f"{inside}: no image in it; expected {', '.join(SUFFIXES)}; add some or remove the folder"
+                    f"{inside}: no image in it; expected {', '.join(IMAGE_SUFFIXES)}; add some or remove the folder"
                 )
             found += [Listed(path, path.relative_to(folder).as_posix(), places[inside.name]) for path in paths]
         return found
@@ -169,6 +170,6 @@ def _pictures_in(folder: Path) -> Sequence[Path]:
     found: list[Path] = []
     for where, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        names = (name for name in sorted(files) if name.lower().endswith(SUFFIXES) and not name.startswith("."))
+        names = (name for name in sorted(files) if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."))
         found += [Path(where, name) for name in names]
     return sorted(found)

@@ -2,18 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.data.facts import Facts
 from anydepth.deploy.export.parity import Parity
-from anydepth.deploy.export.ports import Port
+from anydepth.deploy.export.ports import Port, inputs_of
 from anydepth.errors import ModelFileError
 
 FORMAT, VERSION = "anydepth-export", 1
+DTYPES = ("float32", "float64")
+"""Of outputs, and of inputs that are numbers."""
 
 
 class Sheet(BaseModel):
@@ -41,6 +44,22 @@ class Sheet(BaseModel):
     versions: dict[str, str]
     parity: Parity | None
     """None: not compared."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        """The ports must be those of a model with these facts, or nothing that is given would fit."""
+        if self.output.dtype not in DTYPES:
+            raise ValueError(f"the output has dtype {self.output.dtype!r:.40}, expected one of {', '.join(DTYPES)}")
+        wanted = inputs_of(self.facts, getattr(torch, self.output.dtype))
+        if self.inputs != wanted:
+            raise ValueError(f"it takes {_told(self.inputs)}, but its facts ask for {_told(wanted)}")
+        if self.facts.labels and self.output.shape[-1:] != (len(self.facts.labels),):
+            raise ValueError(f"it has {len(self.facts.labels)} labels for outputs of shape {self.output.shape}")
+        return self
+
+
+def _told(ports: tuple[Port, ...]) -> str:
+    return ", ".join(f"{port.name} {port.dtype} {port.shape}" for port in ports)[:200] or "nothing"
 
 
 def sheet_of(path: Path) -> Path:
