@@ -42,8 +42,8 @@ def call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
         signature(model.forward).bind(**named)
     except TypeError as error:
         raise ConfigError(
-            f"{type(model).__name__} cannot be called with a batch of {', '.join(map(repr, named))}: {error}; the keys of "
-            "a batch are the arguments of forward, and 'labels'"
+            f"{type(model).__name__} cannot be called with a batch of {', '.join(map(repr, named))}: {error}; the keys "
+            "of a batch are the arguments of forward, and 'labels'"
         ) from None
     return model(**named)
 
