@@ -19,7 +19,6 @@ import anydepth as ad
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError, NumericalError, ShapeError, UnitError
 from anydepth.solve.adaptive import Cause, SolverError
-from crashing import LONG
 from small_units import Dense, Smooth
 
 ADAPTIVE = [name for name in SCHEMES if SCHEMES[name].is_adaptive]
@@ -284,7 +283,7 @@ def test_hostile_fields_end_with_a_typed_failure(name, method):
     assert error.exit_code == 5
 
 
-@pytest.mark.skipif(not LONG, reason="part of make soak")
+@pytest.mark.slow
 def test_every_hostile_field_ends_the_same_way_under_python_o():
     code = """
 import sys; sys.path.insert(0, sys.argv[1])

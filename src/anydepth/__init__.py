@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from anydepth.block.paths import fast_paths
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.sweeps.result import Sweep
     from anydepth.deploy.sweeps.sweep import sweep
-    from anydepth.deploy.sweeps.table import Sweep
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         FolderInUseError,
         ModelFileError,
         NumericalError,
+        PluginError,
         RankLostError,
         ShapeError,
         StoppedError,
@@ -72,6 +73,7 @@ _WHERE = {
     "MODELS": "zoo.parts",
     "ModelFileError": "errors",
     "NumericalError": "errors",
+    "PluginError": "errors",
     "RankLostError": "errors",
     "SCHEMES": "depth.schemes",
     "ShapeError": "errors",
@@ -79,7 +81,7 @@ _WHERE = {
     "Stitch": "zoo.stitch",
     "StoppedError": "errors",
     "StorageError": "errors",
-    "Sweep": "deploy.sweeps.table",
+    "Sweep": "deploy.sweeps.result",
     "TimeKernel": "weights.time_kernel",
     "UNITS": "zoo.parts",
     "UnitError": "errors",
@@ -134,6 +136,7 @@ __all__ = [
     "MODELS",
     "ModelFileError",
     "NumericalError",
+    "PluginError",
     "RankLostError",
     "SCHEMES",
     "ShapeError",

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
+from anydepth.data.keywords import like_inputs
 from anydepth.data.order import Draw, Indices
-from anydepth.measure.answers import like_inputs
 
 IGNORED = -100
 """Target of positions that do not count, such as padding."""

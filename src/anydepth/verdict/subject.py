@@ -12,19 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
+from anydepth.data.keywords import answer, call
 from anydepth.data.table import Batch
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
-from anydepth.measure.answers import answer, call
+from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
 from anydepth.verdict.swap import Solvers
-from anydepth.weights.expansion import Expansion
 
 PIECES = 128
 """Straight pieces that the path of a curved step is drawn with, at least, over all of depth."""
@@ -214,7 +213,7 @@ def _tensor(outputs: Any) -> Tensor:
 
 
 def _is_autonomous(block: ContinuousBlock) -> bool:
-    return not block.time and all(isinstance(f, Expansion) and f.size == 1 for f in block.functions.values())
+    return not block.time and all(f.is_constant for f in block.functions.values())
 
 
 def _is_planar(x: Any) -> bool:
