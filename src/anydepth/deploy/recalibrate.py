@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.data.dataset import Dataset
-from anydepth.data.keywords import call
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
+from anydepth.measure.answers import call
 from anydepth.measure.evaluation import fitting
 from anydepth.measure.predictions import examples_of
 from anydepth.measure.ranking import loss_in

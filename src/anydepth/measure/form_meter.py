@@ -10,9 +10,9 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from anydepth.data.keywords import answer
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.measure.answers import answer
 from anydepth.measure.cost import flops, interleaved, peak_bytes, synchronised, weight_bytes
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.evaluation import evaluating, fitting
@@ -22,8 +22,7 @@ from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 
 Plain = Callable[[nn.Module, tuple[Tensor, ...]], tuple[nn.Module, bool]]
-"""What is timed in the place of a model that is called with these inputs, and whether that is a frozen network."""
-
+"""From a model and inputs, the network that is timed in its place, and whether it is a frozen one."""
 SOURCE_ROUNDS = 3
 """How many times longer the source is timed alone, since every latency is told in its terms."""
 
@@ -61,7 +60,7 @@ class FormMeter:
         classes: bool = True,
         rounds: int = 11,
         precision: Callable[[], AbstractContextManager] = nullcontext,
-        plain: Plain = lambda model, _: (model, False),
+        plain: Plain = lambda model, inputs: (model, False),
     ):
         self.model, self.rounds, self.precision, self.plain = model, rounds, precision, plain
         self.examples, self.classes = examples, classes

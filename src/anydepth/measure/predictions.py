@@ -19,8 +19,7 @@ from anydepth.solve.adaptive import Stats
 from anydepth.surgery.blocks import blocks_of
 
 LABELS = ("labels", "label", "targets")
-"""What a batch by keyword calls what a model should say."""
-
+"""What labels are called in batches by keyword."""
 POINTS = 21
 """Of a distribution that is kept: its smallest value, every twentieth part, its largest."""
 

@@ -73,7 +73,7 @@ def _apply_outside(module: nn.Module, fn: Callable[[nn.Module], Any]) -> None:
 def _init_block(block: ContinuousBlock, fn: Callable[[nn.Module], Any]) -> None:
     samples = {name: _samples(block, name, part) for name, part in block.lifted.items()}
     touched: set[str] = set()
-    after: dict[str, Tensor] = tensors_of(block.unit)
+    after: dict[str, Tensor] = {}
     for k in range(block.size):
         unit = private(block.unit)
         mine = {name: rows[min(k, len(rows) - 1)].clone() for name, rows in samples.items()}

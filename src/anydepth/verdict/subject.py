@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.data.keywords import answer, call
 from anydepth.data.table import Batch
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
+from anydepth.measure.answers import answer, call
 from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint

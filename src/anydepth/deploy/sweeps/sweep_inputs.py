@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
-from anydepth.data.keywords import Keywords, answer, like_inputs
+from anydepth.data.keywords import Keywords, like_inputs
 from anydepth.data.source import Part
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.exported import agrees
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, DataError
+from anydepth.measure.answers import answer
 from anydepth.measure.evaluation import batches_of, evaluating, fitting
 from anydepth.measure.form_meter import FormMeter
 from anydepth.measure.predictions import examples_of
