@@ -18,8 +18,8 @@ from anydepth.torchdiffeq.methods import METHODS, scheme_of
 
 ADAPTIVE = [name for name in METHODS if scheme_of(name).is_adaptive]
 FIXED = [name for name in METHODS if name not in ADAPTIVE]
-TIGHT = {"adaptive_heun": 1e-6, "fehlberg2": 1e-8, "bosh3": 1e-8, "dopri5": 1e-10, "dopri8": 1e-11}
-"""A tolerance for each adaptive method that keeps its global error below 1e-4 in a moment."""
+TIGHT = {"adaptive_heun": 1e-5, "fehlberg2": 1e-6, "bosh3": 1e-6, "dopri5": 1e-8, "dopri8": 1e-9}
+"""A tolerance for each adaptive method that keeps its global error below 1e-3 in a moment."""
 ROUNDING = {"rtol": 1e-9, "atol": 1e-10}
 FORWARD, BACKWARD = [0.2, 0.5, 0.9, 1.1, 1.7], [1.3, 1.1, 0.4, 0.0]
 
@@ -81,7 +81,7 @@ def test_adaptive_methods_agree_with_a_tight_reference(method, at, solver):
     tol = TIGHT[method]
     found = gradients(getattr(mine, solver), at, method=method, rtol=tol, atol=tol)
     expected = gradients(peer.odeint, at, method="dopri5", rtol=1e-11, atol=1e-11)
-    assert_close(found, expected, rtol=2e-4, atol=2e-4)
+    assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -122,7 +122,9 @@ def test_polynomials_of_the_methods_order_are_exact_at_any_times(method, at, is_
     scheme = scheme_of(method)
     order = scheme.dense.order if scheme.is_adaptive else scheme.order
     t = times(sorted(at, reverse=not is_increasing))
-    found = mine.odeint(lambda s, y: order * s ** (order - 1) + 0 * y, t[:1] ** order, t, method=method)
+    found = mine.odeint(
+        lambda s, y: order * s ** (order - 1) + 0 * y, t[:1] ** order, t, method=method, rtol=1e-3, atol=1e-3
+    )
     torch.testing.assert_close(found[:, 0], t**order, rtol=1e-8, atol=1e-8)
 
 
@@ -249,10 +251,10 @@ def test_jumps_are_landed_on_and_read_from_the_side_of_the_step(method, ends, is
     extra = {"adjoint_params": ()} if is_adjoint else {}
     solve = mine.odeint_adjoint if is_adjoint else mine.odeint
     options = {"jump_t": times([0.5])}
-    y = solve(field, y0, times(ends), method=method, rtol=1e-7, atol=1e-7, options=options, **extra)
+    y = solve(field, y0, times(ends), method=method, rtol=1e-5, atol=1e-5, options=options, **extra)
     exact = torch.exp(torch.tensor(0.5 if ends[0] == 0 else -0.5, dtype=torch.float64))
-    torch.testing.assert_close(y[-1, 0], exact, rtol=2e-5, atol=0)
-    torch.testing.assert_close(torch.autograd.grad(y[-1].sum(), y0)[0][0], exact, rtol=2e-5, atol=0)
+    torch.testing.assert_close(y[-1, 0], exact, rtol=1e-3, atol=0)
+    torch.testing.assert_close(torch.autograd.grad(y[-1].sum(), y0)[0][0], exact, rtol=1e-3, atol=0)
     assert 0.5 not in read
 
 
