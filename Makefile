@@ -8,30 +8,31 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
 
+# Each worker starts with half of the tests, in their order, so that runs shared by a file are made once.
 test: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
-# The pages of claims, from the results that `anydepth reproduce NAME --evidence evidence` keeps.
+# The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
 evidence: $(READY)
-	$(BIN)/python -m anydepth.reproduce.ledger evidence docs/evidence
+	$(BIN)/python -m anydepth_papers.ledger papers/evidence papers/docs
 
-# All studies at the scale of two cores, one after another: a day. Parts that are in evidence/ are not run again.
+# All studies at the scale of two cores, one after another: a day. Parts that are in papers/evidence/ are not run again.
 studies: $(READY)
 	set -e; for name in $$($(BIN)/anydepth list --json | $(BIN)/python -c 'import json, sys; print(*json.load(sys.stdin)["reproductions"])'); do \
-	  $(BIN)/anydepth reproduce $$name $(if $(DATA),--data $(DATA)) --evidence evidence; done
+	  $(BIN)/anydepth reproduce $$name $(if $(DATA),--data $(DATA)) --evidence papers/evidence; done
 
 # The long trainings that the studies at real scale share, one after another with one thread: days. May be killed at any
 # moment and started again. DATA is the data directory, NETS where the nets are kept.
-NETS ?= evidence/nets
+NETS ?= papers/evidence/nets
 campaign: $(READY)
 	$(BIN)/anydepth campaign $(if $(DATA),--data $(DATA)) --out $(NETS)
 
 campaign-status: $(READY)
 	$(BIN)/anydepth campaign --status --out $(NETS)
 
-# The long versions of the tests of crashes, hostile files and readers: hours.
+# The tests that `make test` leaves out, and the property tests of files with many examples: hours.
 soak: $(READY)
-	ANYDEPTH_SOAK=1 $(BIN)/pytest -n 2 tests/test_crash.py tests/test_ranks.py tests/test_hostile.py tests/test_data_files.py tests/test_adaptive.py tests/test_export.py
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow or soak or fuzz" --hypothesis-profile=soak
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -55,10 +56,10 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e papers
 	touch $(READY)
 
 clean:

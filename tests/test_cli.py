@@ -5,11 +5,15 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import anydepth
+from anydepth.demo import experiment
+from anydepth.report import page
+from command import Done, assert_refused, run_command
 
 
 def command(*arguments):
@@ -18,10 +22,8 @@ def command(*arguments):
     return subprocess.run(program, capture_output=True, text=True, check=False, timeout=600, env=one_thread)
 
 
-def test_the_demonstration_shows_what_it_should(tmp_path):
-    done = command("demo", "--json", "--out", str(tmp_path / "demo"))
-    assert done.returncode == 0, done.stderr
-    results = json.loads(done.stdout)
+def assert_shown(results, folder):
+    """What the demonstration is there to show."""
     assert Path(results.pop("report")).stat().st_size > 50_000
     assert results["models"]["continuous"]["verdict"]["proper"]
     assert not results["models"]["resnet"]["verdict"]["proper"]
@@ -33,24 +35,42 @@ def test_the_demonstration_shows_what_it_should(tmp_path):
     assert net["half"]["size"] * 2 <= 9
     assert control["accuracy"] >= 97
     assert control["accuracy"] - control["compressed"]["4"]["accuracy"] >= 5
-    assert json.loads((tmp_path / "demo" / "demo.json").read_text()) == results
-    assert (tmp_path / "demo" / "demo.png").stat().st_size > 10_000
-    model = anydepth.load(tmp_path / "demo" / "continuous")
+    assert json.loads((folder / "demo.json").read_text()) == results
+    assert (folder / "demo.png").stat().st_size > 10_000
+    model = anydepth.load(folder / "continuous")
     assert anydepth.summary(model).rows[0].form.weights == "linear:9"
 
 
-def test_list_names_everything_as_json_on_standard_output():
+def test_the_demonstration_shows_what_it_should(capsys, tmp_path, monkeypatch):
+    """Both nets trained in full; the rest of the journey with fewer solvers, batches and images."""
+    monkeypatch.setattr(experiment, "STEPS", (3, 4, 8, 16))
+    monkeypatch.setattr(experiment, "_BATCHES", 1)
+    monkeypatch.setattr(experiment, "_HALF_AS_DEEP", (*experiment._HALF_AS_DEEP, "training.epochs=1"))
+    monkeypatch.setattr(page, "write_report", partial(page.write_report, examples=20))
+    done = run_command(capsys, "demo", "--json", "--out", tmp_path / "demo")
+    assert done.code == 0, done.err
+    assert_shown(json.loads(done.out), tmp_path / "demo")
+
+
+@pytest.mark.slow
+def test_the_whole_demonstration_shows_what_it_should(tmp_path):
+    done = command("demo", "--json", "--out", str(tmp_path / "demo"))
+    assert done.returncode == 0, done.stderr
+    assert_shown(json.loads(done.stdout), tmp_path / "demo")
+
+
+def test_list_names_everything_as_json_on_standard_output(capsys):
     done = command("list", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["schemes"]["rk4"] == "order 4, 4 evaluations a step"
     assert done.stderr == ""
-    people = command("list")
-    assert people.stdout == ""
-    assert "discontinuous" in people.stderr
+    people = run_command(capsys, "list")
+    assert people.out == ""
+    assert "discontinuous" in people.err
 
 
-def test_version():
-    assert command("--version").stdout == f"anydepth {anydepth.__version__}\n"
+def test_version(capsys):
+    assert run_command(capsys, "--version").out == f"anydepth {anydepth.__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -64,30 +84,30 @@ def test_version():
         (["list", "extra"], 2, "extra"),
     ],
 )
-def test_errors_are_one_line_with_their_exit_code(arguments, code, says, tmp_path):
+def test_errors_are_one_line_with_their_exit_code(arguments, code, says, capsys, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    done = command(*[argument.format(file=file) for argument in arguments])
-    assert done.returncode == code
-    assert done.stdout == ""
-    assert says in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in done.stderr
+    assert_refused(run_command(capsys, *(argument.format(file=file) for argument in arguments)), code, says)
 
 
-def test_debug_shows_the_traceback(tmp_path):
+def test_a_process_ends_with_the_exit_code_and_one_line():
+    done = command("demo", "--seed", "x")
+    assert_refused(Done(done.returncode, done.stdout, done.stderr), 2, "x")
+
+
+def test_debug_shows_the_traceback(capsys, tmp_path):
     (tmp_path / "file").write_text("")
-    out = str(tmp_path / "file" / "inside")
+    out = tmp_path / "file" / "inside"
     for words in (("--debug", "demo", "--out", out), ("demo", "--out", out, "--debug")):
-        done = command(*words)
-        assert done.returncode == 6
-        assert "Traceback" in done.stderr
+        done = run_command(capsys, *words)
+        assert done.code == 6
+        assert "Traceback" in done.err
 
 
-def test_no_arguments_show_the_help():
-    done = command()
-    assert done.returncode == 0
-    assert "Commands" in done.stdout
+def test_no_arguments_show_the_help(capsys):
+    done = run_command(capsys)
+    assert done.code == 0
+    assert "Commands" in done.out
 
 
 @pytest.mark.parametrize("own", [{}, {"MALLOC_TRIM_THRESHOLD_": "65536"}])

@@ -20,11 +20,11 @@ from anydepth.errors import (
     ModelFileError,
     StorageError,
 )
-from anydepth.train.checkpoint import manifests, read_checkpoint
-from anydepth.train.lock import locked
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run
-from crashing import LONG, POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
+from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.folder import open_run
+from anydepth.runs.lock import locked
+from anydepth.train.training import train
+from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,10 @@ def whole(tmp_path_factory):
     return remains(folder)
 
 
-@pytest.mark.parametrize("times", [1, 4] if not LONG else range(1, 40))
+OFTEN = [pytest.param(times, marks=pytest.mark.soak) for times in range(1, 40) if times not in (1, 4)]
+
+
+@pytest.mark.parametrize("times", [1, 4, *OFTEN])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_at_a_named_point_changes_nothing(point, times, whole, tmp_path):
     was_reached = train_and_crash(tmp_path / "run", config(), point, times)
@@ -45,9 +48,10 @@ def test_a_crash_at_a_named_point_changes_nothing(point, times, whole, tmp_path)
     assert orphans(tmp_path / "run") == []
 
 
-def test_crashes_one_after_the_other_change_nothing(whole, tmp_path):
+@pytest.mark.parametrize("tries", [12, pytest.param(400, marks=pytest.mark.soak)])
+def test_crashes_one_after_the_other_change_nothing(tries, whole, tmp_path):
     generator, crashes = random.Random(0), 0
-    for _ in range(400 if LONG else 12):
+    for _ in range(tries):
         crashes += train_and_crash(tmp_path / "run", config(), generator.choice(POINTS[:6]), generator.randint(1, 2))
     train(config(), tmp_path / "run", resume=True)
     assert crashes >= 3
@@ -64,10 +68,11 @@ def whole_process(tmp_path_factory):
     return remains(folder)
 
 
-def test_killed_processes_resume_to_the_same_bits(whole_process, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.soak)])
+def test_killed_processes_resume_to_the_same_bits(kills, whole_process, tmp_path):
     """Real SIGKILLs, at random moments of the training and twice within one epoch."""
     folder, settings, generator = tmp_path / "run", config("training.epochs=12"), random.Random(1)
-    for number in range(200 if LONG else 2):
+    for number in range(kills):
         process = start(folder, settings)
         if wait_for_step(folder, 1 if number == 0 else 2, process):
             kill_after(process, generator.uniform(0, 0.5))
@@ -94,7 +99,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.skipif(not LONG, reason="part of make soak; the same points are tried in one process above")
+@pytest.mark.soak  # the same points are tried in one process above
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_killed_at_a_named_point_resumes_to_the_same_bits(point, times, whole_process, tmp_path):
@@ -109,7 +114,9 @@ def test_a_process_killed_at_a_named_point_resumes_to_the_same_bits(point, times
     assert orphans(folder) == []
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)][: 2 if LONG else 1])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     folder, settings = tmp_path / "run", config("training.epochs=400", "checkpoint_minutes=60", "refine.at=[]")
     process = start(folder, settings)
@@ -125,7 +132,7 @@ def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     assert f"after step {saved.values['progress']['step']} of" in lines[-1]
 
 
-@pytest.mark.skipif(not LONG, reason="part of make soak")
+@pytest.mark.slow
 def test_a_second_signal_stops_at_once(tmp_path):
     code = (
         "import os, signal, sys, time, torch\n"
@@ -180,8 +187,10 @@ def failing(kind, after):
     return fsync
 
 
-@pytest.mark.parametrize("kind", [errno.ENOSPC, errno.EIO, errno.EROFS])
-@pytest.mark.parametrize("after", [0, 7, 12, 30])
+FAILURES = [*((errno.ENOSPC, after) for after in (0, 7, 12, 30)), (errno.EIO, 7), (errno.EROFS, 12)]
+
+
+@pytest.mark.parametrize(("kind", "after"), FAILURES)
 def test_a_failing_disk_ends_the_run_and_the_last_checkpoint_holds(kind, after, whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -249,14 +258,15 @@ def test_truncated_checkpoints_are_noticed_and_the_one_before_is_used(which, sto
     assert step_of(folder) == newest
 
 
+@pytest.mark.parametrize("flips", [250, pytest.param(5000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("which", [0, 1])
-def test_flipped_bits_are_noticed(which, stopped, tmp_path):
+def test_flipped_bits_are_noticed(which, flips, stopped, tmp_path):
     folder, generator = tmp_path / "run", random.Random(which)
     shutil.copytree(stopped, folder)
     path = newest_files(folder)[which]
     content = path.read_bytes()
     step, whole = step_of(folder), newest_whole(folder)[0].values
-    for _ in range(5000 if LONG else 250):
+    for _ in range(flips):
         damaged = bytearray(content)
         damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
         path.write_bytes(damaged)
@@ -311,8 +321,10 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert before == {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-@pytest.mark.parametrize("basis", ["constant", "bspline", "legendre", "discontinuous"])
+@pytest.mark.parametrize(
+    ("optimizer", "basis"),
+    [("adam", "constant"), ("adamw", "bspline"), ("adamw", "legendre"), ("adam", "discontinuous")],
+)
 def test_every_optimiser_and_basis_resumes_to_the_same_bits(optimizer, basis, tmp_path):
     settings = config(f"optimizer.name={optimizer}", "optimizer.lr=0.003", f"model.options.basis={basis}")
     train(settings, tmp_path / "whole")

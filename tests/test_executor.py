@@ -260,8 +260,9 @@ def test_settings_of_modules_are_followed():
     assert len(calls) == 12
 
 
-def test_no_reader_ever_sees_a_pass_at_work():
-    """Threads that infer on the general path while another copies, compresses and reads; 30 times each."""
+@pytest.mark.parametrize("times", [8, pytest.param(200, marks=pytest.mark.soak)])
+def test_no_reader_ever_sees_a_pass_at_work(times):
+    """Threads that infer on the general path while another copies, compresses and reads."""
     block = block_of(lambda: Dense(3)).eval()
     wanted, shapes = block(X), {name: tensor.shape for name, tensor in block.state_dict().items()}
     stop, wrong = threading.Event(), []
@@ -277,7 +278,7 @@ def test_no_reader_ever_sees_a_pass_at_work():
     try:
         for thread in threads:
             thread.start()
-        for _ in range(30):
+        for _ in range(times):
             wrong += [n for n, t in block.state_dict().items() if t.shape != shapes[n]]
             wrong += [] if torch.equal(copy.deepcopy(block)(X), wanted) else ["copy"]
             ad.compress(block, basis="constant", size=2)
@@ -320,3 +321,63 @@ def test_statistics_are_those_of_the_calling_thread():
     thread.join()
     assert other == [0]
     assert block.nfe == 12
+
+
+class Adjustable(nn.Module):
+    """A unit with attributes of many kinds that a user may change between passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(3, 3), nn.BatchNorm1d(3)
+        self.factor, self.factors, self.table = 1.0, [1.0], {}
+        self.post = torch.tanh
+
+    def forward(self, x):
+        found = self.post(self.norm(self.layer(x))) * self.factor * sum(self.factors)
+        return found + self.table.get("shift", 0.0) + len(self._forward_pre_hooks)
+
+
+def _double(value):
+    return 2 * torch.tanh(value)
+
+
+def _hooked(unit):
+    unit.layer.register_forward_hook(lambda module, args, out: out + 1)
+
+
+ADJUSTMENTS = {
+    "a number": lambda unit: setattr(unit, "factor", 3.0),
+    "a list": lambda unit: unit.factors.append(2.0),
+    "a dict": lambda unit: unit.table.update(shift=0.5),
+    "a function": lambda unit: setattr(unit, "post", _double),
+    "a closure over the unit": lambda unit: setattr(unit, "post", lambda v: torch.tanh(v) * unit.factor * 2),
+    "a method": lambda unit: setattr(unit, "forward", lambda x: unit.layer(x)),
+    "a hook": _hooked,
+    "a hook on the unit": lambda unit: unit.register_forward_pre_hook(lambda module, args: None),
+    "a layer's setting": lambda unit: setattr(unit.norm, "eps", 0.3),
+    "evaluation mode of a layer": lambda unit: unit.norm.eval(),
+    "another class": lambda unit: setattr(unit.norm, "__class__", type("Norm", (nn.BatchNorm1d,), {})),
+}
+
+
+@pytest.mark.parametrize("change", ADJUSTMENTS.values(), ids=ADJUSTMENTS)
+@pytest.mark.parametrize("is_training", [True, False])
+def test_what_is_changed_in_a_unit_between_passes_is_followed(change, is_training):
+    x, blocks = torch.randn(5, 3), []
+    for passes_before in (0, 2):
+        torch.manual_seed(0)
+        block = ad.ContinuousBlock(Adjustable, "linear", 2, scheme="midpoint", steps=2)
+        block.train(is_training)
+        start = copy.deepcopy(block.state_dict())
+        for _ in range(passes_before):
+            block(x)
+        block.load_state_dict(start)
+        change(block.unit)
+        blocks.append(block)
+    fresh, used = blocks
+    plain = ad.ContinuousBlock(Adjustable, "linear", 2, scheme="midpoint", steps=2).train(is_training)
+    plain.load_state_dict(start)
+    wanted, found = fresh(x), used(x)
+    assert torch.equal(wanted, found)
+    if is_training or change is not ADJUSTMENTS["evaluation mode of a layer"]:
+        assert not torch.equal(plain(x), found) or change is ADJUSTMENTS["another class"]

@@ -21,10 +21,9 @@ from anydepth.deploy.export.formats import FORMATS, traced
 from anydepth.deploy.export.parity import compare
 from anydepth.deploy.export.ports import drawn, inputs_of, output_of
 from anydepth.errors import ModelFileError
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run, save_derived
+from anydepth.runs.folder import open_run, save_derived
+from anydepth.train.training import train
 from command import assert_refused, run_command
-from crashing import LONG
 from small_runs import tiny, tiny_tagger, write_treebank
 from test_freeze import FIXED, trained
 
@@ -55,7 +54,7 @@ def parity_of(model, facts, suffix):
 
 
 @pytest.mark.parametrize("scheme", FIXED)
-@pytest.mark.parametrize("name", FACTS if LONG else ["image", "tagger"])
+@pytest.mark.parametrize("name", ["image", "tagger", pytest.param("flow", marks=pytest.mark.slow)])
 def test_frozen_says_what_the_model_says_at_every_batch(name, scheme):
     """To 1e-5, with the same predictions."""
     model, facts = made(name, scheme, 1)
@@ -69,12 +68,14 @@ def test_frozen_says_what_the_model_says_at_every_batch(name, scheme):
             assert found.holds, str(found)
 
 
-WHOLE = list(product(FACTS, FIXED, (1, 3, 4), FORMATS))
-FEW = [("flow", "heun", 3, ".pt2")]
+FEW = ("flow", "heun", 3, ".pt2")
 """The others are exported by way of runs, below."""
+REST = [case for case in product(FACTS, FIXED, (1, 3, 4), FORMATS) if case != FEW]
 
 
-@pytest.mark.parametrize(("name", "scheme", "steps", "suffix"), WHOLE if LONG else FEW)
+@pytest.mark.parametrize(
+    ("name", "scheme", "steps", "suffix"), [FEW, *(pytest.param(*case, marks=pytest.mark.soak) for case in REST)]
+)
 def test_exported_says_what_the_model_says_at_every_batch(name, scheme, steps, suffix):
     """To 1e-4 with the same predictions; what is frozen, to 1e-5. `make soak` takes every scheme."""
     found = parity_of(*made(name, scheme, steps), suffix)
@@ -280,7 +281,7 @@ def test_damaged_exports_are_refused(place, exported, capsys, tmp_path, monkeypa
     assert_refused(run_command(capsys, "predict", file, place.root / "many.npy"), 2, "onnxruntime", "anydepth[onnx]")
 
 
-@pytest.mark.skipif(not LONG, reason="make soak")
+@pytest.mark.slow
 def test_a_float64_run_is_float32_in_onnx(capsys, tmp_path):
     folder = tmp_path / "run"
     train(tiny("training.precision=float64"), folder)

@@ -13,15 +13,14 @@ from torch import nn
 from torch.nn.functional import layer_norm
 
 import anydepth as ad
-from anydepth.data.frequent_tags import frequent_tag_accuracy
 from anydepth.data.order import Draw, batches
 from anydepth.data.sentences import Sentences
 from anydepth.data.table import IGNORED, Augment
 from anydepth.data.text import sentences_of
 from anydepth.errors import ConfigError
-from anydepth.train.evaluate import evaluate
-from anydepth.train.loop import train
-from anydepth.train.task import loss_of
+from anydepth.measure.evaluation import evaluate
+from anydepth.measure.task import loss_of
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank
 
@@ -150,12 +149,6 @@ def test_hidden_words_are_unknown_as_often_as_they_are_rare():
     part = table.batch(np.array([5, 17]), facts, Augment(hide=1.0), Draw(3, 2)).inputs[0]
     assert torch.equal(part, hidden.inputs[0][[5, 17]])
     assert torch.equal(table.batch(np.arange(400), facts, Augment(hide=1.0)).inputs[0], plain)
-
-
-def test_the_tagger_to_beat():
-    train = Sentences((("a", "a", "b", "c"), ("a", "d")), (("X", "Y", "Z", "Z"), ("Y", "X")))
-    test = Sentences((("a", "b", "new"), ("d", "other")), (("Y", "X", "Z"), ("X", "X")))
-    assert frequent_tag_accuracy(train, test) == pytest.approx(100 * 3 / 5)
 
 
 TEXTS = {

@@ -4,13 +4,18 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def printable(text: str) -> str:
+    """The text with characters that would steer a terminal, or that no encoding has, written out as in repr."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 class AnydepthError(Exception):
     """Base of every error a user can cause; `exit_code` is the command line's."""
 
     exit_code = 70
 
     def __init__(self, message: str):
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split())))
+        super().__init__(printable(" ".join(message.split())))
 
 
 class ConfigError(AnydepthError, ValueError):
@@ -21,6 +26,10 @@ class ConfigError(AnydepthError, ValueError):
 
 class ShapeError(ConfigError):
     """A tensor whose shape or structure does not fit."""
+
+
+class PluginError(ConfigError):
+    """A package that adds parts to anydepth and cannot be loaded."""
 
 
 class UnitError(ConfigError):

@@ -6,8 +6,10 @@ from inspect import signature
 from pkgutil import iter_modules
 from types import UnionType
 from typing import Any, Generic, TypeVar, get_args
+from warnings import warn
 
-from anydepth.errors import ConfigError, choices
+from anydepth import plugins
+from anydepth.errors import AnydepthWarning, ConfigError, PluginError, choices
 
 T = TypeVar("T")
 Part = TypeVar("Part")
@@ -18,7 +20,8 @@ class Registry(Generic[T]):
     """Maps names to parts of one kind.
 
     With `package`, every module of that package is imported at the first look-up, so a part
-    registers itself by existing.
+    registers itself by existing. Plugins are asked only for names that are not found so, and for the list of all names:
+    one that is broken stops nobody who does not need it.
     """
 
     def __init__(self, kind: str, package: str | None = None):
@@ -42,20 +45,26 @@ class Registry(Generic[T]):
         return added
 
     def __getitem__(self, name: str) -> T:
-        self._discover()
-        if not isinstance(name, str) or name not in self._parts:
-            raise ConfigError(f"unknown {self.kind} {name!r}; {choices(name, self._parts)}")
+        if name not in self:
+            elsewhere = plugins.where_else(self.kind, name)
+            raise ConfigError(elsewhere or f"unknown {self.kind} {name!r}; {choices(name, self._parts)}")
         return self._parts[name]
 
     def __contains__(self, name: object) -> bool:
         self._discover()
-        return name in self._parts
+        if isinstance(name, str) and name not in self._parts:
+            plugins.modules_of(self.kind)  # importing registers
+        return isinstance(name, str) and name in self._parts
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def names(self) -> list[str]:
         self._discover()
+        try:
+            plugins.modules_of(self.kind)
+        except PluginError as error:
+            warn(str(error), AnydepthWarning, stacklevel=2)
         return sorted(self._parts)
 
     def _discover(self) -> None:

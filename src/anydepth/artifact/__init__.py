@@ -1,6 +1,7 @@
 """Files on disk: bytes written whole or not at all, read with suspicion; hashes, JSON, and tensors without pickle."""
 
 from anydepth.artifact.reading import check_seal, digest, read_bytes, read_json, seal_of, sealed
+from anydepth.artifact.staging import is_staging, whole_folder
 from anydepth.artifact.tensors import describe_tensors, pack_tensors, read_tensors
 from anydepth.artifact.writing import (
     TEMPORARY,
@@ -20,6 +21,7 @@ __all__ = [
     "check_seal",
     "describe_tensors",
     "digest",
+    "is_staging",
     "json_bytes",
     "make_folder",
     "pack_tensors",
@@ -32,6 +34,7 @@ __all__ = [
     "sealed",
     "sync_folder",
     "watchers",
+    "whole_folder",
     "write_bytes",
     "write_json",
     "write_pair",

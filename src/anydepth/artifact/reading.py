@@ -30,10 +30,11 @@ def read_bytes(path: Path, limit: int | None = None, at_least: int = 0) -> bytes
         if path.is_symlink():
             raise ModelFileError(f"{path} is a link, expected a plain file; copy the file itself there") from None
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise ModelFileError(f"{path} is no plain file; expected one that anydepth.save wrote")
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ModelFileError(f"{path} is no plain file; expected one that anydepth.save wrote")
         if limit is not None and status.st_size > limit:
             raise ModelFileError(f"{path} has {status.st_size:,} bytes, more than the {limit:,} it may have")
         if status.st_size < at_least:

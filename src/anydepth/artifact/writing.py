@@ -3,18 +3,19 @@
 import json
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
+from anydepth.artifact.holding import clear_abandoned, hold, is_posix
 from anydepth.errors import ConfigError, StorageError
 
 TEMPORARY = ".tmp"
 """How the names of files end that are not whole yet."""
 
-_OURS = re.compile(r"\..+\.(json|safetensors|html|png)\.[0-9a-f]{8}\.tmp")
+_OURS = re.compile(r"\..+\.(json|safetensors|html|png|svg|pdf|md|onnx|pt2)\.[0-9a-f]{8}\.tmp")
 
 watchers: list[Callable[[str], None]] = []
 """Told of every named point that writing passes; tests stop the process there."""
@@ -35,10 +36,11 @@ def make_folder(path: Path) -> None:
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside the file, then rename over it; after a crash at any point the old file or the new one is there."""
     make_folder(path.parent)
-    temporary = _temporary(path)
+    clear_abandoned(path)
+    temporary = beside(path)
     try:
-        _fill(temporary, content, path.suffix)
-        _rename(temporary, path)
+        with _filled(temporary, content, path.suffix):
+            _rename(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
         _give_up(path, error, temporary)
@@ -51,17 +53,20 @@ def write_pair(first: Path, content: bytes, second: Path, voucher: bytes) -> Non
     its voucher still under the name `staged(second)`.
     """
     make_folder(first.parent)
-    temporaries = _temporary(first), _temporary(second)
+    clear_abandoned(first, second)
+    temporaries = beside(first), beside(second)
     try:
-        _fill(temporaries[0], content, first.suffix)
-        _fill(temporaries[1], voucher, second.suffix)
-        os.replace(temporaries[1], staged(second))
-        reached("voucher staged")
-        try:
-            _rename(temporaries[0], first)
-        except OSError:
-            staged(second).unlink(missing_ok=True)
-            raise
+        with (
+            _filled(temporaries[0], content, first.suffix),
+            _filled(temporaries[1], voucher, second.suffix),
+        ):
+            os.replace(temporaries[1], staged(second))
+            reached("voucher staged")
+            try:
+                _rename(temporaries[0], first)
+            except OSError:
+                staged(second).unlink(missing_ok=True)
+                raise
         _rename(staged(second), second)
         sync_folder(first.parent)
     except OSError as error:
@@ -73,21 +78,27 @@ def staged(path: Path) -> Path:
     return path.with_name(f".{path.name}.next")
 
 
-def _temporary(path: Path) -> Path:
+def beside(path: Path) -> Path:
     """A name that nobody can foresee, so that no link can lie in wait there."""
     return path.with_name(f".{path.name}.{token_hex(4)}{TEMPORARY}")
 
 
-def _fill(path: Path, content: bytes, kind: str) -> None:
+@contextmanager
+def _filled(path: Path, content: bytes, kind: str) -> Iterator[None]:
+    """A new file, held while the context lasts so that no other process takes it for abandoned."""
     half = len(content) // 2
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
     with os.fdopen(descriptor, "wb") as file:
+        hold(descriptor)
         file.write(content[:half])
         reached(f"{kind} half written")
         file.write(content[half:])
         file.flush()
         os.fsync(file.fileno())
-    reached(f"{kind} written")
+        if not is_posix:
+            file.close()  # elsewhere an open file cannot be renamed
+        reached(f"{kind} written")
+        yield
 
 
 def _rename(source: Path, target: Path) -> None:

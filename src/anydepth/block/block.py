@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from math import isfinite
+from functools import partial
 from numbers import Rational, Real
 from typing import Any
 from warnings import warn
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from anydepth.block.finite import FiniteFlag, refuse_not_finite
 from anydepth.block.form import KEY, SavedForm, form_under
 from anydepth.block.general import along
-from anydepth.block.last import LastPass
 from anydepth.block.passes import Held, Outcome, Pass
 from anydepth.block.paths import route, run
+from anydepth.block.per_thread import PerThread
 from anydepth.block.retired import watch_retired
 from anydepth.block.roles import Kind, Lifted, lift, make_units, replace, roles_of, tensors_of
 from anydepth.block.state import commit
@@ -82,7 +82,7 @@ class ContinuousBlock(nn.Module):
         name: str = "",
     ):
         super().__init__()
-        self.time, self.check_finite, self._last = time, check_finite, LastPass()
+        self.time, self.check_finite, self._here = time, check_finite, PerThread()
         self._finite = FiniteFlag()
         self.history: tuple = ()
         self.across: Across | None = None
@@ -93,7 +93,10 @@ class ContinuousBlock(nn.Module):
         self.roles = roles_of(first, state, positive)
         functions = choose(self.roles.lifted, basis, size, weights)
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors_of(first).items()}
-        self.lifted = {name: Lifted(kind, functions[name], shapes[name]) for name, kind in self.roles.lifted.items()}
+        self.lifted: Mapping[str, Lifted] = {
+            name: Lifted(kind, functions[name], shapes[name]) for name, kind in self.roles.lifted.items()
+        }
+        """By the name of a tensor; a pass keeps it, so it is replaced and never changed."""
         largest = max((function.size for function in functions.values()), default=1)
         is_fixed = not SCHEMES[scheme].is_adaptive
         self._set(
@@ -132,11 +135,11 @@ class ContinuousBlock(nn.Module):
     @property
     def stats(self) -> Stats:
         """What this thread's last pass took, by which path, and why not by a faster one."""
-        return self._last.stats
+        return self._here.stats
 
     @stats.setter
     def stats(self, stats: Stats) -> None:
-        self._last.stats = stats
+        self._here.stats = stats
 
     @property
     def nfe(self) -> int:
@@ -159,7 +162,7 @@ class ContinuousBlock(nn.Module):
     def stored(self, name: str) -> Tensor:
         """What is stored for a tensor of the unit, by its name there."""
         *path, key = name.split(".")
-        module: Any = self.unit
+        module: Any = self._modules["unit"]
         for part in path:
             module = None if module is None else module._modules.get(part)
         if module is not None:
@@ -245,9 +248,10 @@ class ContinuousBlock(nn.Module):
         shared = (*self.roles.counters, *self.roles.constants)
         return Pass(
             unit=self.unit,
+            image=partial(self._here.image, self.unit),
             aliases=self.aliases,
             roles=self.roles,
-            lifted=dict(self.lifted),
+            lifted=self.lifted,
             held=held,
             shared={name: self.stored(name) for name in shared},
             solver=self.solver,
@@ -279,7 +283,7 @@ class ContinuousBlock(nn.Module):
     def _commit(self, given: Pass, outcome: Outcome) -> None:
         """Keep what a pass left. Nobody else writes to the block."""
         if not torch.compiler.is_compiling():
-            self._last.stats = outcome.stats
+            self._here.stats = outcome.stats
         if given.is_training:
             commit(given, outcome, self.stored)
         for module, key, value in outcome.written:
@@ -335,7 +339,7 @@ class ContinuousBlock(nn.Module):
             if function == part.function:
                 continue
             if function.size == part.function.size and part.function.is_linear and function.is_linear:
-                self.lifted[name] = Lifted(part.kind, function, part.shape)
+                self.lifted = {**self.lifted, name: Lifted(part.kind, function, part.shape)}
                 continue
             if isinstance(stored, nn.Parameter):
                 retired.append(stored)
@@ -344,7 +348,8 @@ class ContinuousBlock(nn.Module):
 
     def _store(self, name: str, function: WeightFunction, tensor: Tensor) -> None:
         replace(self.unit, name, tensor)
-        self.lifted[name] = Lifted(self.lifted[name].kind, function, self.lifted[name].shape)
+        part = self.lifted[name]
+        self.lifted = {**self.lifted, name: Lifted(part.kind, function, part.shape)}
         self._renew(name)
 
     def _renew(self, name: str) -> None:
@@ -436,13 +441,17 @@ class ContinuousBlock(nn.Module):
         return sum(sizes.values()) - state, state
 
 
+_LARGEST_SCALE = 1e30
+"""Steps times scale must stay far below the largest number of float32."""
+
+
 def _finite_fraction(scale: Any) -> Fraction:
     try:
-        if isinstance(scale, Real) and not isinstance(scale, bool) and isfinite(scale):
+        if isinstance(scale, Real) and not isinstance(scale, bool) and abs(float(scale)) <= _LARGEST_SCALE:
             return Fraction(scale) if isinstance(scale, Rational) else Fraction(float(scale))
     except OverflowError:
         pass
-    raise ConfigError(f"scale must be a finite number, got {scale!r:.40}")
+    raise ConfigError(f"scale must be a finite number, at most {_LARGEST_SCALE:g} in size, got {scale!r:.40}")
 
 
 def _key(name: str) -> str:

@@ -1,5 +1,7 @@
 """Units and layers with skip connections: noticing one that a block would add twice, and taking it off."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 from weakref import WeakSet
@@ -7,23 +9,104 @@ from weakref import WeakSet
 import torch
 from torch import Tensor, nn
 
-from anydepth.errors import AnydepthWarning, ConfigError
+from anydepth.errors import AnydepthWarning, ConfigError, UnitError
+from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State
 
 _TOLD: "WeakSet[nn.Module]" = WeakSet()
 _ACTIVATIONS = ("ReluBackward0", "GeluBackward0", "SiluBackward0", "LeakyReluBackward0")
 
 
-class Branch(nn.Module):
-    """layer(x) - x: what a layer with a skip connection adds to its input, which is what a unit is."""
+class Returns:
+    """How a layer returns its state, noted when it is called: bare, or first in a tuple of things it was given."""
 
-    def __init__(self, layer: nn.Module):
+    def __init__(self) -> None:
+        self.layout: tuple[int | str | None, ...] | None = None
+
+    def head(self, out: Any, args: tuple, kwargs: dict[str, Any], name: str) -> Any:
+        """The state in a layer's result; what comes besides must be None or an argument handed on."""
+        if not isinstance(out, tuple):
+            self.layout = None
+            return out
+        places = {id(value): place for place, value in [*enumerate(args), *kwargs.items()] if value is not None}
+        if not all(extra is None or id(extra) in places for extra in out[1:]):
+            raise UnitError(
+                f"layer {name} returns more than its state (attention weights?), which has no meaning between depths; "
+                "switch that off, for example output_attentions=False"
+            )
+        self.layout = tuple(None if extra is None else places[id(extra)] for extra in out[1:])
+        return out[0]
+
+    def filled(self, state: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A state, returned as the layer does."""
+        if self.layout is None:
+            return state
+        given = {**dict(enumerate(args)), **kwargs}
+        return (state, *(None if place is None else given.get(place) for place in self.layout))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Of layers that became one unit: their names, and the settings in which they differed, by dotted name."""
+
+    names: tuple[str, ...]
+    varying: Mapping[str, tuple[Any, ...]]
+
+
+class Whole(nn.Module):
+    """A layer that makes the next state of a state; of a tuple that it returns, the state is the first."""
+
+    def __init__(self, layer: nn.Module, returns: Returns | None = None):
         super().__init__()
-        self.layer = layer
+        self.layer, self.returns = layer, returns or Returns()
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        name = type(self.layer).__name__
+        _refuse_cache(args, kwargs, name)
         out = self.layer(x, *args, **kwargs)
+        out = out if isinstance(x, tuple) else self.returns.head(out, args, kwargs, name)
+        if isinstance(x, Tensor) and isinstance(out, Tensor) and out.shape != x.shape:
+            raise UnitError(
+                f"layer {name} makes shape {tuple(out.shape)} of shape {tuple(x.shape)}, and a block's state keeps its "
+                "shape; leave layers that change it in front: nn.Sequential(layers[0], ad.from_layers(layers[1:]))"
+            )
+        return out
+
+
+class Branch(Whole):
+    """layer(x) - x: what a layer adds to its input, which is what a unit is.
+
+    Args:
+        is_bare: the layer is the branch f of x + f(x) already.
+    """
+
+    def __init__(self, layer: nn.Module, is_bare: bool = False):
+        super().__init__(layer)
+        self.is_bare = is_bare
+        self.origin: Origin | None = None
+
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        out = super().forward(x, *args, **kwargs)
+        if self.is_bare:
+            return out
         return tuple(a - b for a, b in zip(out, x, strict=True)) if isinstance(x, tuple) else out - x
+
+
+def is_layered(unit: nn.Module, plan: Plan) -> bool:
+    """Whether every step is a layer: y + 1 (layer(y) - y), by Euler's method."""
+    if type(unit) is not Branch or unit.is_bare:
+        return False
+    return all((step.stages, step.result) == (((),), ((0, 1.0),)) for step in plan.steps)
+
+
+_CACHES = ("past_key_values", "past_key_value", "layer_past", "past_kv", "kv_cache")
+
+
+def _refuse_cache(args: tuple, kwargs: dict[str, Any], name: str) -> None:
+    """A cache has one entry per layer, and a block has no layers."""
+    is_used = kwargs.get("use_cache") or any(kwargs.get(key) is not None for key in _CACHES)
+    if is_used or any(hasattr(type(value), "get_seq_length") for value in (*args, *kwargs.values())):
+        raise UnitError(f"layer {name} is part of a block, which keeps no cache of keys and values; use_cache=False")
 
 
 def branch(layer: nn.Module) -> Branch:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from anydepth.block.passes import Pass, Samples
 from anydepth.block.roles import Kind
 from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
-from anydepth.executor.executor import Executor, Image
+from anydepth.executor.executor import Executor, Traced, UnitCall
 from anydepth.solve.checkpoint import random_state
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import Precision, State, checked_slope, in_precision
@@ -38,12 +38,12 @@ class UnitField:
 
     def __init__(self, given: Pass, twin: "UnitField | None" = None):
         self.given = given
-        self.image = Image.of(given.unit) if twin is None else twin.image
         self.shared = {name: tensor.clone() for name, tensor in given.shared.items()} if twin is None else twin.shared
         self.names = (*given.lifted, *given.shared)
-        self.call = self.image.call(self.names, given.aliases)
+        self.image = given.image() if twin is None else twin.image
+        self.call = self._make_call()
         self.unit_dtypes = None if given.precision[0] else tuple(part.dtype for part in given.parts)
-        updates = any(attributes["training"] for attributes in self.image.attributes)
+        updates = any(m.training for m in given.unit.modules()) if self.image is None else self.image.is_training
         is_state = {*given.state_names, *given.roles.counters} if updates else set()
         self.copied = [i for i, name in enumerate(self.names) if name in is_state]
         first = len(self.names) - len(given.roles.constants)
@@ -55,6 +55,11 @@ class UnitField:
         """What needs to be looked at once in a pass, and has been."""
         is_late = given.plan is None or given.gradient in ("adjoint", "kkt")
         self.must_repeat = twin is None and updates and is_late
+
+    def _make_call(self) -> UnitCall:
+        if self.image is None:
+            return Traced(self.given.unit, self.names)
+        return Executor(self.image, self.names, self.given.aliases)
 
     @property
     def name(self) -> str:
@@ -88,23 +93,33 @@ class UnitField:
 
     def steps(self, plan: Plan) -> list["UnitStages"]:
         """The stages of every step of a plan, their weights read in one go."""
-        rows = self._rows(plan.instants, {f: plan.reading(f) for f in self.given.functions.values()})
+        rows = self._rows(plan.instants, self._readings(plan))
         count = len(plan.stages[0])
         return [UnitStages(self, instants, rows[n * count : (n + 1) * count]) for n, instants in enumerate(plan.stages)]
 
+    def _readings(self, plan: Plan) -> Sequence[Reading]:
+        """How every lifted tensor is read at the instants of a plan; looked up once for a form of the block."""
+        lifted, kept = self.given.lifted, plan.kept.get("readings")
+        if kept is None or kept[0] is not lifted:
+            kept = plan.kept["readings"] = (lifted, [plan.reading(part.function) for part in lifted.values()])
+        return kept[1]
+
     def stages(self, instants: Sequence[Instant]) -> "UnitStages":
         """The stages of one step."""
-        readings = {f: f.reading(instants) for f in self.given.functions.values()}
+        known = {function: function.reading(instants) for function in self.given.functions.values()}
+        readings = [known[part.function] for part in self.given.lifted.values()]
         return UnitStages(self, instants, self._rows(instants, readings))
 
-    def _rows(self, instants: Sequence[Instant], readings: Mapping[Any, Reading]) -> list[list[Tensor]]:
+    def _rows(self, instants: Sequence[Instant], readings: Sequence[Reading]) -> list[list[Tensor]]:
         """For every instant the unit's tensors, in the order of `names`; equal instants share tensors."""
         columns = []
         with in_precision(self.given.device):
-            for name, part in self.given.lifted.items():
-                reading, held = readings[part.function], self.given.held[name]
-                held = held if part.kind is Kind.PARAMETER else tuple(tensor.clone() for tensor in held)
-                distinct = [part.kind.decode(row) for row in reading.rows(*held)]
+            for (name, part), reading in zip(self.given.lifted.items(), readings, strict=True):
+                held = self.given.held[name]
+                if part.kind is Kind.PARAMETER:
+                    distinct = reading.rows(*held)
+                else:
+                    distinct = [part.kind.decode(row) for row in reading.rows(*(tensor.clone() for tensor in held))]
                 columns.append([distinct[i] for i in reading.index])
         shared = list(self.shared.values())
         return [[*(column[i] for column in columns), *shared] for i in range(len(instants))]
@@ -112,7 +127,8 @@ class UnitField:
     def samples(self) -> tuple[dict[str, Samples], dict[str, Tensor]]:
         """What accepted steps left of the state and of the counters."""
         if isinstance(self.call, Executor) and self.given.is_training:
-            self._check_new_buffers(self.call)
+            for name in self.call.new_buffers():
+                raise self.undeclared(name)
         instants, state, counters = [sample.instant for sample in self.accepted], {}, {}
         for place, i in enumerate(self.copied if self.accepted else ()):
             before = [sample.before[place] for sample in self.accepted]
@@ -122,13 +138,6 @@ class UnitField:
             else:
                 state[self.names[i]] = Samples(instants, torch.stack(before), torch.stack(after))
         return state, counters
-
-    def _check_new_buffers(self, call: Executor) -> None:
-        """A buffer that was None and is set in training is state that nobody declared."""
-        known = {name for names in self.given.aliases.values() for name in names}
-        for name in call.buffers():
-            if name not in known:
-                raise self.undeclared(name)
 
     def undeclared(self, name: str) -> UnitError:
         return UnitError(
@@ -175,8 +184,8 @@ class UnitStages:
         who = f"unit {field.given.unit_name}"
         way_out = "x; put layers that change it between blocks, as in a Stitch"
         slope = checked_slope(out, y, field.given.is_tuple, who, way_out)
-        if "skip" not in field.checked and can_tell(slope):
-            field.checked.add("skip")
+        if field.image is not None and "skip" not in field.image.looked_at and can_tell(slope):
+            field.image.looked_at.add("skip")
             warn_of_skip(field.given.unit, y, slope)
         return slope
 

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from anydepth.block.roles import Kind, Lifted, Roles
 from anydepth.depth.times import Instant
-from anydepth.executor.executor import Aliases
+from anydepth.executor.image import Aliases, Image
 from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver
@@ -28,6 +28,8 @@ class Pass:
 
     unit: nn.Module
     """The block's own modules: looked at, never called and never changed."""
+    image: Callable[[], Image | None]
+    """What the unit looks like now, without tensors; nothing under a compiler."""
     aliases: Aliases
     roles: Roles
     lifted: Mapping[str, Lifted]
@@ -57,6 +59,11 @@ class Pass:
     @property
     def is_tuple(self) -> bool:
         return isinstance(self.like, tuple)
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether the unit takes more than one tensor."""
+        return self.is_tuple or bool(self.args) or bool(self.kwargs) or self.has_time
 
     @property
     def parts(self) -> State:

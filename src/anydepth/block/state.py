@@ -16,6 +16,8 @@ def commit(given: Pass, outcome: Outcome, stored: Callable[[str], Tensor]) -> No
 
     State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
     """
+    if not outcome.samples and not outcome.counters:
+        return
     with torch.no_grad(), in_precision(given.device):
         changed = {n: s for n, s in outcome.samples.items() if not is_transformed() or not _is_same(s)}
         new = {name: _fitted(given, name, stored(name), samples) for name, samples in changed.items()}

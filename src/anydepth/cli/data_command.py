@@ -1,5 +1,7 @@
 """`anydepth data`."""
 
+import os
+import sys
 from typing import Annotated
 
 import typer
@@ -7,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from anydepth.cli.output import Data, Json, bold, console, print_json, progress
+from anydepth.errors import printable
 
 _group = typer.Typer(
     help="Datasets: where they are, fetching and checking them.", no_args_is_help=True, rich_markup_mode=None
@@ -42,7 +45,7 @@ def path(data: Data = None, json: Json = False) -> None:
     if json:
         print_json({"path": str(found), "exists": found.is_dir()})
     else:
-        typer.echo(str(found))
+        typer.echo(printable(str(found)) if sys.stdout.isatty() else os.fsencode(found))
 
 
 @_group.command("fetch")

@@ -5,6 +5,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from anydepth import plugins
 from anydepth.cli.output import Json, console, print_json
 from anydepth.registry import Registry
 
@@ -14,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_parts(json: Json = False) -> None:
-    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules and reproductions by name.
+    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules, and what plugins add, by name.
 
     \b
     Example:
@@ -36,7 +37,6 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
     from anydepth.recipes import RECIPES
-    from anydepth.reproduce import EXPERIMENTS
     from anydepth.train.growth import RULES
     from anydepth.weights.evolutions import EVOLUTIONS
     from anydepth.zoo.parts import MODELS, UNITS
@@ -49,7 +49,7 @@ def _parts() -> dict[str, dict[str, str]]:
         "datasets": SOURCES,
         "recipes": RECIPES,
         "refinement rules": RULES,
-        "reproductions": EXPERIMENTS,
+        **plugins.lists(),
     }
     schemes = {name: _scheme(SCHEMES[name]) for name in SCHEMES}
     return {"schemes": schemes} | {kind: {n: _first_line(parts[n]) for n in parts} for kind, parts in kinds.items()}

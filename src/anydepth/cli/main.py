@@ -1,15 +1,19 @@
 """The `anydepth` command."""
 
+import os
 import sys
 import traceback
+import warnings
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from shlex import join
 from typing import Annotated
 
 import typer
 
-from anydepth import __version__
-from anydepth.errors import AnydepthError
+from anydepth import __version__, plugins
+from anydepth.errors import AnydepthError, ConfigError, PluginError, printable
 
 app = typer.Typer(
     name="anydepth",
@@ -40,7 +44,7 @@ def _options(
     """Options of every command; --debug is read by `main`."""
 
 
-for _command in (
+OWN_COMMANDS = (
     "demo",
     "list",
     "data",
@@ -53,31 +57,96 @@ for _command in (
     "export",
     "predict",
     "report",
-    "reproduce",
-    "campaign",
-    "bench",
-):
+)
+for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)
+
+
+PIPE_CLOSED = 141
+"""Exit code when nobody reads the output any more, as of a program that SIGPIPE ends."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; every error a user can cause is one line and its own exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        sys.exit(_run(given))
+
+
+def _run(given: list[str]) -> int:
     try:
+        _check_not_empty(given)
+        _join_plugins(given)
         code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except AnydepthError as error:
         code = _fail(str(error), error.exit_code, given)
     except BadUsage as error:
         code = _fail(f"{error.format_message()}, in: anydepth {join(given)}; see anydepth --help", 2, given)  # pyright: ignore[reportAttributeAccessIssue]
     except (KeyboardInterrupt, typer.Abort):
         code = _fail("stopped", 130, given)
+    except (BrokenPipeError, SystemExit):  # the latter is how click says it
+        code = PIPE_CLOSED
+    except OSError as error:
+        what = f" {error.filename}" if error.filename else ""
+        code = _fail(f"cannot read or write{what}: {error.strerror or error}; choose another place", 6, given)
     except Exception as error:
         code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
-    sys.exit(code if isinstance(code, int) else 0)
+    _let_go()
+    return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning in one line; where in the code it came up is of no use here."""
+    typer.echo(f"anydepth: warning: {printable(' '.join(str(message).split()))}", err=True)
+
+
+def _check_not_empty(given: list[str]) -> None:
+    """An empty word would mean the current folder to the parser, and is always a slip of a script."""
+    for place, word in enumerate(given):
+        is_empty_value = word.startswith("--") and word.endswith("=") and word.count("=") == 1
+        if not word or is_empty_value:
+            name = word.rstrip("=") or (given[place - 1] if place else "anydepth")
+            raise ConfigError(f"an empty value after {name}, expected a name, a number or a path; give one")
+
+
+def _join_plugins(given: list[str]) -> None:
+    """Add the commands of plugins, unless the command is one of ours."""
+    command = next((word for word in given if not word.startswith("-")), None)
+    if command in OWN_COMMANDS:
+        return
+    elsewhere = plugins.where_else("command", command)
+    if elsewhere:
+        raise ConfigError(elsewhere)
+    try:
+        _register_commands()
+    except PluginError as error:
+        if command is not None:
+            raise
+        typer.echo(f"anydepth: {printable(str(error))}", err=True)
+
+
+@cache
+def _register_commands() -> None:
+    for module in plugins.modules_of("command"):
+        module.register(app)
 
 
 def _fail(message: str, code: int, given: list[str]) -> int:
     if "--debug" in given:
         traceback.print_exc()
-    typer.echo(f"anydepth: {' '.join(message.split())}", err=True)
+    with suppress(OSError):
+        typer.echo(f"anydepth: {printable(' '.join(message.split()))}", err=True)
     return code
+
+
+def _let_go() -> None:
+    """Keep the interpreter from trying once more to write to an output that is closed or full."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

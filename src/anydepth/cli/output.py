@@ -1,15 +1,17 @@
 """What people and programs see: tables and progress on standard error, JSON on standard output."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import EPIPE
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
@@ -19,7 +21,25 @@ Data = Annotated[
 ]
 Split = Annotated[str, typer.Option("--split", metavar="PART", help="train, validation or test.")]
 
-console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class PlainConsole(Console):
+    """A console on which text cannot steer the terminal: labels, names of files and runs may come from anybody."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            is_plain = segment.control or segment.text.isprintable() or segment.text == "\n"
+            yield segment if is_plain else segment._replace(text=_harmless(segment.text))
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(EPIPE, "nobody reads the output any more")
+
+
+def _harmless(text: str) -> str:
+    """Of the same width: characters that are no text become a replacement character."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+console = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anydepth.data.facts import Facts
+from anydepth.data.held_out import count_or_share
 from anydepth.data.order import Draw, Indices, permutation, split
 from anydepth.data.source import SOURCES, Part, data_directory
 from anydepth.data.table import Table
@@ -20,7 +21,7 @@ class Dataset:
     """The parts of a registered source.
 
     Args:
-        validation: how many training examples to hold out: a count, or a share below 1. By default the
+        validation: how many training examples to hold out: a whole number, or a share below 1. By default the
             source's own validation part, or a tenth of the training part.
         limit: train on so many examples only, chosen by the split seed.
     """
@@ -36,9 +37,13 @@ class Dataset:
     ):
         make = SOURCES[name]
         check_options(f"dataset {name!r}", make, options or {}, given=1)
-        self.name = name
-        self.source = make(data_directory(root), **(options or {}))
-        self.validation, self.split_seed, self.limit = validation, split_seed, limit
+        self.name, self.root = name, data_directory(root)
+        self.source = make(self.root, **(options or {}))
+        self.split_seed, self.limit = split_seed, limit
+        try:
+            self.validation = None if validation is None else count_or_share(validation, float)
+        except ValueError as error:
+            raise ConfigError(f"validation: {error}, got {validation!r}") from None
 
     def demand(self) -> None:
         """Check that the files of every part are there, without opening one."""

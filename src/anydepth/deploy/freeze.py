@@ -12,26 +12,35 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.nn.utils.parametrize import is_parametrized
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import replace
+from anydepth.block.branch import Whole, is_layered
+from anydepth.deploy.exported import agrees, exported
 from anydepth.errors import ConfigError, UnitError
-from anydepth.executor.executor import private
-from anydepth.solve.plan import Plan, Step, Terms
+from anydepth.solve.plan import Step, Terms
 from anydepth.solve.tensors import State
 from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.unrolled import units_of
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _LINEAR = (*_CONVOLUTIONS, nn.Linear)
 _CALLED = {nn.Conv2d: torch.conv2d, nn.Linear: nn.functional.linear}
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
+_UNTRACED = (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError, ValueError, AssertionError)
+"""What comes of tracing a forward pass that looks at its inputs."""
 
-def freeze(model: nn.Module) -> fx.GraphModule:
+
+def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
     convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
-    gradient passes through it. The model itself is left as it is. A model that torch.fx cannot trace is refused; an
-    argument with a default is taken to be given.
+    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
+    to be given.
+
+    Args:
+        inputs: arguments of one call (a tensor, a tuple, or a dict of keywords). A model that torch.fx cannot trace, or
+            whose state is a tuple that comes from outside, is then written down by torch.export, as plain operations.
+            Sizes that the model does not fix stay free; give at least two examples.
     """
     blocks = blocks_of(model)
     for name, block in blocks.items():
@@ -49,11 +58,19 @@ def freeze(model: nn.Module) -> fx.GraphModule:
                 module._modules[name] = unrolled[part]
     try:
         graph = fx.symbolic_trace(root)
-    except (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError) as error:
+    except _UNTRACED as error:
+        if inputs is not None:
+            return exported(root, inputs)
         raise UnitError(
-            f"the model cannot be written down as a graph of layers: {error}; its forward must name its inputs and not "
-            "branch on their values"
+            f"the model cannot be written down as a graph of layers: {error}; give it inputs to follow, freeze(model, "
+            "inputs), or a forward that names its inputs and does not branch on their values"
         ) from None
+    _write_plainly(graph)
+    return graph if inputs is None or agrees(graph, root, inputs) else exported(root, inputs)
+
+
+def _write_plainly(graph: fx.GraphModule) -> None:
+    """All that makes a traced graph cheaper."""
     _fold_norms(graph)
     _write_norms(graph)
     _write_sums(graph)
@@ -65,7 +82,7 @@ def freeze(model: nn.Module) -> fx.GraphModule:
         parameter.requires_grad_(False)
         if parameter.dim() == 4:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return graph.eval()
+    graph.eval()
 
 
 @fx.wrap
@@ -90,7 +107,10 @@ class _Unrolled(nn.Module):
         assert plan is not None
         self.plan_steps = plan.steps
         self.narrow = next((p.dtype for p in block.parameters() if p.dtype.itemsize < 4), None)
-        self.places, self.units = _units(block, plan)
+        self.places, self.units = units_of(block, plan)
+        self.is_layered = is_layered(block.unit, plan) and not block.time
+        if self.is_layered:
+            self.units = nn.ModuleList(Whole(unit.layer, unit.returns) for unit in self.units)  # pyright: ignore
         self.times = [float(instant.time) for instant in plan.instants] if block.time else None
         self.count = len(plan.stages[0])
 
@@ -113,24 +133,9 @@ class _Unrolled(nn.Module):
             lead = () if self.times is None else (at[0].new_tensor(self.times[start + stage]),)
             slope = self.units[self.places[start + stage]](*lead, given, *args, **kwargs)
             slopes.append(slope if isinstance(slope, tuple) else (slope,))
+        if self.is_layered:
+            return slopes[0]
         return _advance(y, step.result, slopes)
-
-
-def _units(block: ContinuousBlock, plan: Plan) -> tuple[list[int], nn.ModuleList]:
-    """Which unit each evaluation calls; evaluations that read the same weights share one."""
-    readings = {name: plan.reading(part.function) for name, part in block.lifted.items()}
-    keys = [tuple(reading.index[i] for reading in readings.values()) for i in range(plan.evaluations)]
-    distinct = list(dict.fromkeys(keys))
-    with torch.no_grad():
-        rows = {name: reading.rows(*block.held(name)) for name, reading in readings.items()}
-        units = nn.ModuleList()
-        skeleton = private(block.unit)
-        for key in distinct:
-            for (name, part), place in zip(block.lifted.items(), key, strict=True):
-                replace(skeleton, name, part.kind.decode(rows[name][place]).clone())
-            units.append(private(skeleton))
-    order = {key: i for i, key in enumerate(distinct)}
-    return [order[key] for key in keys], units
 
 
 def _fold_norms(graph: fx.GraphModule) -> None:

@@ -13,8 +13,8 @@ from anydepth.deploy.export.ports import Call
 from anydepth.deploy.export.sheet import read_export
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, ModelFileError
-from anydepth.train.evaluate import evaluating
-from anydepth.train.runs import open_run
+from anydepth.measure.evaluation import evaluating
+from anydepth.runs.folder import open_run
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,13 @@ class Predictor:
     def __call__(self, inputs: Sequence[Tensor]) -> Tensor:
         fitting = tuple(x.to(self.dtype) if x.is_floating_point() else x for x in inputs)
         with torch.inference_mode():
-            return self.call(fitting)
+            outputs = self.call(fitting)
+        if self.facts.labels and outputs.shape[-1:] != (len(self.facts.labels),):
+            raise ModelFileError(
+                f"the model gives outputs of shape {tuple(outputs.shape)} for {len(self.facts.labels)} labels; "
+                "it is not the one that its labels belong to"
+            )
+        return outputs
 
 
 def open_predictor(path: Path, frozen: bool = False) -> Predictor:

@@ -20,7 +20,10 @@ from torch import Tensor, fx
 ATOMS = frozenset({int, float, bool, str, bytes, complex, NoneType, torch.dtype, torch.device, torch.Size})
 """Types of values that lead nowhere."""
 
-_CONTAINERS = frozenset({dict, OrderedDict, list, tuple, set})
+MUTABLE = frozenset({dict, OrderedDict, list, set})
+"""Types of containers whose contents may change."""
+
+_CONTAINERS = MUTABLE | {tuple}
 _STOPS = (Tensor, ModuleType, type, np.ndarray, BuiltinFunctionType, CodeType, torch.Generator, fx.Graph)
 MOST = 10_000
 """A container with more entries is data, not structure, and is not searched."""
@@ -44,7 +47,9 @@ def is_plain(value: Any) -> bool:
         return True
     if kind in _CONTAINERS:
         return not value or (kind is not dict and kind is not OrderedDict and all(type(v) in ATOMS for v in value))
-    return False
+    if kind is FunctionType:
+        return not (value.__closure__ or value.__defaults__ or value.__kwdefaults__ or vars(value))
+    return kind is BuiltinFunctionType
 
 
 def leads_to(value: Any, homes: Homes, stops: set[int]) -> bool:

@@ -28,6 +28,8 @@ from anydepth.weights.protocol import WeightFunction
 @PATHS.register("image")
 def attempt(given: Pass, y: State) -> Ready | str:
     """Every step as one function, if the unit is a chain of layers for images."""
+    if given.takes_more:
+        return "the unit takes more than one tensor"
     (start,) = y
     if start.dim() != 4 or start.numel() == 0 or start.dtype != given.dtype or start.device.type != "cpu":
         return "x is no image in at least float32 on a CPU"

@@ -30,6 +30,8 @@ _FEW = 4
 @PATHS.register("linear")
 def attempt(given: Pass, y: State) -> Ready | str:
     """The whole integration as one function, if the unit is a chain of linear layers."""
+    if given.takes_more:
+        return "the unit takes more than one tensor"
     (start,) = y
     if given.shared or start.dim() < 1:
         return "the unit has counters or constants, or x has no axis"

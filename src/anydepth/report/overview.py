@@ -7,15 +7,15 @@ from typing import Any
 from urllib.parse import quote
 
 from anydepth import artifact
-from anydepth.errors import AnydepthError, ConfigError, ModelFileError
+from anydepth.errors import AnydepthError, ConfigError, ModelFileError, printable
+from anydepth.measure.task import METRIC
 from anydepth.report import figures, html
 from anydepth.report.curves import Points, last_value, logged, read_curves
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag
 from anydepth.report.page import duration
 from anydepth.report.yardstick import Yardstick
+from anydepth.runs.folder import RECORD, REPORT, Run, open_run
 from anydepth.surgery.summary import summary
-from anydepth.train.runs import RECORD, REPORT, Run, open_run
-from anydepth.train.task import METRIC
 
 NUMBERS = ("parameters", "NFE", "validation", "test", "epochs", "time")
 COLUMNS = ("weights", "solver", *NUMBERS, "parent")
@@ -43,7 +43,8 @@ def write_overview(folder: Path, path: Path | None = None) -> Path:
     """Compare all runs under a folder on one page, by default its report.html; where that was written."""
     if (folder / RECORD).exists():
         raise ConfigError(f"{folder} is a run itself, not a folder of runs; report it alone, or name the folder above")
-    found = sorted(record.parent for record in folder.rglob(RECORD))
+    records = (record.parent for record in folder.rglob(RECORD))
+    found = sorted(place for place in records if not any(map(artifact.is_staging, (place, *place.parents))))
     if not found:
         raise ModelFileError(f"no run in {folder} or below; name a folder with runs that anydepth train made")
     target = folder / REPORT if path is None else path
@@ -53,7 +54,7 @@ def write_overview(folder: Path, path: Path | None = None) -> Path:
 
 
 def _entry(root: Path, folder: Path) -> Entry:
-    name = folder.relative_to(root).as_posix()
+    name = printable(folder.relative_to(root).as_posix())
     try:
         run = open_run(folder)
         metrics = logged(run)
@@ -100,7 +101,7 @@ def _link(entry: Entry, place: Path) -> str:
     report = entry.folder / REPORT
     if not report.exists():
         return entry.name
-    return tag("a", entry.name, href=quote(Path(os.path.relpath(report, place)).as_posix()))
+    return tag("a", entry.name, href=quote(os.fsencode(Path(os.path.relpath(report, place)).as_posix())))
 
 
 def _cells(entry: Entry, names: dict[str, str]) -> list[str]:

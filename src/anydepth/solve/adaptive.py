@@ -213,19 +213,38 @@ class Adaptive:
         seen = slice(self.controlled)
         limits = [self.tolerance.atol + self.tolerance.rtol * part.detach().abs() for part in y[seen]]
         d0, d1 = self._rms(y[seen], limits), whole * abs(scale) * self._rms(slope[seen], limits)
-        h0 = 1e-6 if min(d0, d1) < 1e-5 or not isfinite(d0 + d1) else max(0.01 * d0 / d1, 1e-12)
-        width = min(_exact(h0 * whole), abs(stop - t))
-        side = Side.RIGHT if (sign > 0) != (width == abs(stop - t)) else Side.LEFT
-        moved = self.field.stages((Instant(t + sign * width, side),))(
-            0, advance(y, ((0, sign * float(width) * scale),), [slope])
-        )
-        self.stats.evaluations += 1
-        h0 = float(width) / whole
-        d2 = whole * abs(scale) * self._rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits) / h0
-        largest = max(d1, d2)
-        flat = largest <= 1e-15 or not isfinite(largest)
-        h1 = max(1e-6, 1e-3 * h0) if flat else (0.01 / largest) ** (1 / (self.scheme.order + 1))
-        return _exact(min(100 * h0, h1, 1.0) * whole)
+
+        def bend(share: float) -> tuple[float, float]:
+            width = min(_exact(share * whole), abs(stop - t))
+            side = Side.RIGHT if (sign > 0) != (width == abs(stop - t)) else Side.LEFT
+            moved = self.field.stages((Instant(t + sign * width, side),))(
+                0, advance(y, ((0, sign * float(width) * scale),), [slope])
+            )
+            self.stats.evaluations += 1
+            change = self._rms([a - b for a, b in zip(moved, slope, strict=True)][seen], limits)
+            return float(width) / whole, whole * abs(scale) * change / (float(width) / whole)
+
+        return _exact(first_step(d0, d1, bend, self.scheme.order) * whole)
+
+
+Bend = Callable[[float], tuple[float, float]]
+"""The curvature over a trial step, as the step that was tried and the size."""
+
+
+def first_step(state: float, slope: float, bend: Bend, order: int, is_bold: bool = False) -> float:
+    """Hairer's rule (Hairer, Norsett, Wanner I, II.4, p. 169): the first step, as a share of the whole interval.
+
+    h = min(100 h0, (0.01 / max(d1, d2))^(1 / (order + 1)), 1),  h0 = 0.01 d0 / d1,  where d0, d1, d2 are the sizes of
+    the state, its slope and its curvature, each relative to the tolerance. Where state or slope is next to nothing,
+    h0 says nothing: then the step is tiny, as an adaptive solver can grow it, or, if bold, as large as the rest allows.
+    """
+    is_told = min(state, slope) >= 1e-5 and isfinite(state + slope)
+    h0, curvature = bend(min(max(0.01 * state / slope, 1e-12), 1.0) if is_told else 1e-6)
+    largest = max(slope, curvature)
+    is_flat = largest <= 1e-15 or not isfinite(largest)
+    unbent = 1.0 if is_bold else max(1e-6, 1e-3 * h0)
+    h1 = unbent if is_flat else (0.01 / largest) ** (1 / (order + 1))
+    return min(1.0 if is_bold and not is_told else 100 * h0, h1, 1.0)
 
 
 def _first(stages: Sequence[Stages], y: State) -> State:

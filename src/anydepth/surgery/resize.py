@@ -18,7 +18,6 @@ from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import Where, blocks_of, per_block
 from anydepth.surgery.change import Change, Form, relative_error
 from anydepth.surgery.optimizer import Replaced, as_optimizers, carry_over
-from anydepth.weights.evolved import Evolved
 from anydepth.weights.protocol import WeightFunction
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -182,7 +181,7 @@ def _functions(
             f"block {name!r} mixes weight functions, so one size does not fit all; "
             f"give size={{{name!r}: {{'pattern': size}}}} by tensor name, or name a basis for all"
         )
-    if size is None and any(isinstance(function, Evolved) for function in block.functions.values()):
+    if size is None and any(not function.is_linear for function in block.functions.values()):
         raise ConfigError(f"block {name!r} has evolved weights, which have no size; give a size with the basis")
     return {n: f.resized(f.size if size is None else size, basis) for n, f in block.functions.items()}
 

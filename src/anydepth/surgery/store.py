@@ -18,11 +18,10 @@ from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
-from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
+from anydepth.surgery.size_limit import SizeLimit
 from anydepth.weights.choose import read_function
-from anydepth.weights.evolved import Evolved, own_shapes
-from anydepth.zoo.parts import build, recipe_of
+from anydepth.zoo.parts import architecture_of, build
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
@@ -39,7 +38,7 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
     description = {
         "format": FORMAT,
         "version": VERSION,
-        "architecture": recipe_of(model),
+        "architecture": architecture_of(model),
         "blocks": describe_blocks(model),
         "tensors": artifact.describe_tensors(tensors),
         "sha256": artifact.digest(content),
@@ -67,7 +66,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
         if into is not None:
             _fill(into, described["blocks"], tensors, assign=False)
             return into
-        with unfilled(), Budget(sum(tensor.numel() for tensor in tensors.values()), len(tensors)):
+        with unfilled(), SizeLimit(sum(tensor.numel() for tensor in tensors.values()), len(tensors)):
             model = _rebuilt(described, folder)
         _fill(model, described["blocks"], tensors, assign=True)
     return model
@@ -205,7 +204,7 @@ def _expected(model: nn.Module, prepared: dict[str, tuple]) -> dict[str, tuple[i
         for tensor, function in functions.items():
             stored = blocks[name].stored(tensor)
             sizes[id(stored)] = function.size
-            shapes = own_shapes(function, stored.shape[1:]) if isinstance(function, Evolved) else {}
+            shapes = function.own_shapes(stored.shape[1:])
             home = blocks[name].home_of(tensor)
             own |= {f"{prefix}{home}.{key}": shape for prefix in prefixes for key, shape in shapes.items()}
     inside = tuple(f"{name}.evolutions." if name else "evolutions." for name in everywhere)

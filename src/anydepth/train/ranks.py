@@ -13,12 +13,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from anydepth.data.order import Indices
 from anydepth.errors import ConfigError, RankLostError
+from anydepth.runs.config import RunConfig
 from anydepth.surgery.blocks import blocks_in
-from anydepth.train.config import RunConfig
-from anydepth.zoo.synced import synchronise
+from anydepth.zoo.synced import add_up, synchronise
 
 _PATIENCE = timedelta(minutes=30)
 """How long a rank waits for the others before it gives up; a dead one is noticed at once."""
+
+
+_ALONE = ("adjoint", "kkt")
+"""Gradient modes refused over several ranks: they evaluate the unit, and so its synced norms, again in backward."""
+_LOST = ("gloo", "nccl", "connection")
+"""Words in what the backends say when a rank is gone."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +48,7 @@ class Ranks:
         if self.world == 1:
             return list(numbers)
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        sums = torch.tensor(numbers, dtype=torch.float64, device=device)
-        dist.all_reduce(sums)
-        return sums.tolist()
+        return add_up(torch.tensor(numbers, dtype=torch.float64, device=device)).tolist()
 
     def weight(self, here: int, everywhere: int) -> float:
         """Factor on a rank's mean loss that makes the mean over ranks the mean over examples."""
@@ -54,9 +58,8 @@ class Ranks:
         """Refuse what cannot be done over several ranks."""
         if batch < self.world:
             raise ConfigError(f"a batch has {batch} examples, too few for {self.world} ranks; use fewer ranks")
-        if self.world > 1 and config.model.gradient == "adjoint":
-            raise ConfigError("gradient 'adjoint' does not work over several ranks; use 'checkpoint'")
-
+        if self.world > 1 and config.model.gradient in _ALONE:
+            raise ConfigError(f"gradient {config.model.gradient!r} does not work over several ranks; use 'checkpoint'")
         examples = getattr(config.control, "examples", self.world)
         if examples < self.world:
             raise ConfigError(f"control.examples is {examples}, too few for {self.world} ranks; raise it")
@@ -91,9 +94,10 @@ def connected(device: torch.device) -> Iterator[Ranks]:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
     try:
         yield Ranks(dist.get_rank(), world)
-    except RuntimeError as error:
-        if "gloo" in str(error).lower() or "nccl" in str(error).lower() or "connection" in str(error).lower():
-            raise RankLostError(f"another rank is gone ({error}); go on with --resume") from error
+    except (RuntimeError, ConfigError) as error:
+        cause = error.__cause__ if isinstance(error, ConfigError) and error.__cause__ is not None else error
+        if isinstance(cause, RuntimeError) and any(word in str(cause).lower() for word in _LOST):
+            raise RankLostError(f"another rank is gone ({cause}); go on with --resume") from error
         raise
     finally:
         dist.destroy_process_group()

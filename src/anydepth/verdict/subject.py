@@ -17,13 +17,13 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
+from anydepth.measure.answers import answer, call
+from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
 from anydepth.verdict.swap import Solvers
-from anydepth.weights.expansion import Expansion
 
 PIECES = 128
 """Straight pieces that the path of a curved step is drawn with, at least, over all of depth."""
@@ -49,7 +49,7 @@ class Subject(ABC):
     def outputs(self, solvers: Solvers, examples: Sequence[Batch]) -> Outputs:
         self.use(solvers)
         with resting(self.model):
-            found = [_tensor(self.model(*placed(self.model, example).inputs)).cpu() for example in examples]
+            found = [_tensor(answer(self.model, placed(self.model, example).inputs)).cpu() for example in examples]
         return Outputs(found, self.nfe)
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Model(Subject):
         handles = [block.register_forward_pre_hook(look, with_kwargs=True) for block in able]
         with resting(self.model):
             if able:
-                self.model(*placed(self.model, example).inputs)
+                call(self.model, placed(self.model, example).inputs)
             for handle in handles:
                 handle.remove()
             if not seen:
@@ -213,7 +213,7 @@ def _tensor(outputs: Any) -> Tensor:
 
 
 def _is_autonomous(block: ContinuousBlock) -> bool:
-    return not block.time and all(isinstance(f, Expansion) and f.size == 1 for f in block.functions.values())
+    return not block.time and all(f.is_constant for f in block.functions.values())
 
 
 def _is_planar(x: Any) -> bool:

@@ -25,6 +25,8 @@ def choose(
         return dict.fromkeys(names, function)
     if size is not None or basis != "constant":
         raise ConfigError("give either weights or basis and size, got both")
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"weights is {weights!r:.60}, expected functions by tensor name, such as {{'*': ...}}")
     patterns = {pattern: as_function(choice) for pattern, choice in weights.items()}
     chosen = {name: next((p for p in patterns if fnmatchcase(name, p)), None) for name in names}
     missing = [name for name, pattern in chosen.items() if pattern is None]

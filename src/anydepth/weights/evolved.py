@@ -19,7 +19,8 @@ from anydepth.depth.schemes import SCHEMES
 from anydepth.depth.times import Instant, TimeLike, exact
 from anydepth.depth.transfer import METHODS
 from anydepth.errors import ConfigError, choices
-from anydepth.executor.executor import Image
+from anydepth.executor.executor import unit_call
+from anydepth.executor.image import Image
 from anydepth.registry import check_options
 from anydepth.solve.plan import Step, make_step
 from anydepth.weights.evolutions import EVOLUTIONS, Evolution
@@ -89,6 +90,10 @@ class Evolved:
         return False
 
     @property
+    def is_constant(self) -> bool:
+        return False
+
+    @property
     def size(self) -> int:
         return 1
 
@@ -108,6 +113,9 @@ class Evolved:
         if not isinstance(made, nn.Module) or any(True for _ in made.buffers()):
             raise ConfigError(f"an evolution must be an nn.Module without buffers, got {type(made).__name__}")
         return made if isinstance(made, Evolution) else _Plain(shape, made)
+
+    def own_shapes(self, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        return {name.removeprefix("q."): size for name, size in _template(self, tuple(shape))[1].items()}
 
     def reading(self, instants: Sequence[Instant]) -> "EvolvedReading":
         return EvolvedReading(self, instants)
@@ -211,19 +219,14 @@ def _template(function: Evolved, shape: tuple[int, ...]) -> tuple[Image, dict[st
         with torch.random.fork_rng():
             run = _Run(function.module(shape))
     run.eval()
-    return Image.of(run), {name: tuple(parameter.shape) for name, parameter in run.named_parameters()}
-
-
-def own_shapes(function: Evolved, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the parameters p for a tensor of this shape."""
-    return {name.removeprefix("q."): size for name, size in _template(function, tuple(shape))[1].items()}
+    return Image(run), {name: tuple(parameter.shape) for name, parameter in run.named_parameters()}
 
 
 def evolve(function: Evolved, times: Sequence[Fraction], stored_KX: Tensor, own: Sequence[Tensor]) -> Tensor:
     """w at increasing times, given what is stored and the parameters p."""
     image, shapes = _template(function, tuple(stored_KX.shape[1:]))
     wide = torch.promote_types(stored_KX.dtype, torch.float32)
-    call = image.call(list(shapes), {name: [name] for name in shapes})
+    call = unit_call(image, tuple(shapes), {name: [name] for name in shapes})
     try:
         return call([p.to(wide) for p in own], (lambda q: function.along(q, stored_KX[0], times),), {}, ())[0]
     finally:

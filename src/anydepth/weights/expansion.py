@@ -27,6 +27,10 @@ class Expansion:
         return True
 
     @property
+    def is_constant(self) -> bool:
+        return self.size == 1
+
+    @property
     def size(self) -> int:
         return self.basis.size
 
@@ -42,6 +46,9 @@ class Expansion:
 
     def module(self, shape: Sequence[int]) -> None:
         return None
+
+    def own_shapes(self, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        return {}
 
     def reading(self, instants: Sequence[Instant]) -> "ExpansionReading":
         return ExpansionReading(*_distinct(self.basis, instants))

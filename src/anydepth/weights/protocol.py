@@ -33,12 +33,21 @@ class WeightFunction(Protocol):
         """Whether theta is a combination of what is stored, the same one for every entry of the tensor."""
         ...
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether theta is the same at all depths, whatever is stored."""
+        ...
+
     def from_samples(self, samples_KX: Tensor) -> Tensor:
         """The stored tensor whose function takes these values at the initial sample times."""
         ...
 
     def module(self, shape: Sequence[int]) -> nn.Module | None:
         """What the function of a tensor of this shape has to train besides the stored tensor, if anything."""
+        ...
+
+    def own_shapes(self, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of what `module` has to train."""
         ...
 
     def reading(self, instants: Sequence[Instant]) -> "Reading":

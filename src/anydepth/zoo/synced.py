@@ -7,21 +7,28 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from anydepth.errors import RankLostError
+
+
+def add_up(x: Tensor) -> Tensor:
+    """Add up a tensor over all processes, in place; where one is gone, that is what is said, wherever it happens."""
+    try:
+        dist.all_reduce(x)
+    except RuntimeError as error:
+        raise RankLostError(f"another rank is gone ({error}); go on with --resume") from error
+    return x
+
 
 class _Sum(torch.autograd.Function):
     """The sum of a tensor over all processes; its gradient is the sum of their gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
-        dist.all_reduce(total)
-        return total
+        return add_up(x.clone())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        total = grads[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        return add_up(grads[0].contiguous().clone())
 
 
 class SyncedNorm(_BatchNorm):

@@ -75,7 +75,14 @@ def _open_pt2(content: bytes, _ports: Sequence[Port]) -> Call:
             module = torch.export.load(io.BytesIO(content)).module()
     except Exception as error:
         raise ModelFileError(f"it is no model that torch.export can load: {error}; export it again") from None
-    return lambda inputs: module(*inputs)
+
+    def call(inputs: Sequence[Tensor]) -> Tensor:
+        try:
+            return module(*inputs)
+        except (RuntimeError, ValueError, TypeError, AssertionError) as error:
+            raise ModelFileError(f"it does not run on the inputs that its .json describes: {error}") from None
+
+    return call
 
 
 def _pack_onnx(program: ExportedProgram, ports: Sequence[Port], output: Port) -> bytes:
@@ -110,12 +117,15 @@ def _open_onnx(content: bytes, ports: Sequence[Port]) -> Call:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ModelFileError(f"it is no model that ONNX Runtime can load: {error}; export it again") from None
+    names, wanted = [x.name for x in session.get_inputs()], [port.name for port in ports]
+    if names != wanted or not session.get_outputs():
+        raise ModelFileError(f"it takes {names!r:.80}, but its .json says {wanted!r:.80}; export it again")
 
     def call(inputs: Sequence[Tensor]) -> Tensor:
         given = {port.name: x.contiguous().numpy() for port, x in zip(ports, inputs, strict=True)}
         try:
             return torch.from_numpy(session.run(None, given)[0])
-        except RuntimeError as error:
+        except Exception as error:  # of classes of its own
             raise NumericalError(f"ONNX Runtime failed: {error}") from None
 
     return call

@@ -2,17 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from anydepth import artifact
+from anydepth.artifact.writing import staged
 from anydepth.data.facts import Facts
 from anydepth.deploy.export.parity import Parity
-from anydepth.deploy.export.ports import Port
+from anydepth.deploy.export.ports import Port, inputs_of
 from anydepth.errors import ModelFileError
 
 FORMAT, VERSION = "anydepth-export", 1
+DTYPES = ("float32", "float64")
+"""Of outputs, and of inputs that are numbers."""
 
 
 class Sheet(BaseModel):
@@ -41,6 +45,22 @@ class Sheet(BaseModel):
     parity: Parity | None
     """None: not compared."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        """The ports must be those of a model with these facts, or nothing that is given would fit."""
+        if self.output.dtype not in DTYPES:
+            raise ValueError(f"the output has dtype {self.output.dtype!r:.40}, expected one of {', '.join(DTYPES)}")
+        wanted = inputs_of(self.facts, getattr(torch, self.output.dtype))
+        if self.inputs != wanted:
+            raise ValueError(f"it takes {_told(self.inputs)}, but its facts ask for {_told(wanted)}")
+        if self.facts.labels and self.output.shape[-1:] != (len(self.facts.labels),):
+            raise ValueError(f"it has {len(self.facts.labels)} labels for outputs of shape {self.output.shape}")
+        return self
+
+
+def _told(ports: tuple[Port, ...]) -> str:
+    return ", ".join(f"{port.name} {port.dtype} {port.shape}" for port in ports)[:200] or "nothing"
+
 
 def sheet_of(path: Path) -> Path:
     """Where the sheet of an exported file is."""
@@ -48,14 +68,26 @@ def sheet_of(path: Path) -> Path:
 
 
 def write_export(path: Path, content: bytes, sheet: Sheet) -> None:
-    """The file, then the sheet that vouches for it."""
-    artifact.write_bytes(path, content)
-    artifact.write_json(sheet_of(path), artifact.sealed(sheet.model_dump(mode="json")))
+    """The file and the sheet that vouches for it: both, or those that were there before."""
+    voucher = artifact.json_bytes(artifact.sealed(sheet.model_dump(mode="json")))
+    artifact.write_pair(path, content, sheet_of(path), voucher)
 
 
 def read_export(path: Path) -> tuple[bytes, Sheet]:
     """An exported file and its sheet; files that are damaged, or that failed their parity check, are refused."""
-    beside = sheet_of(path)
+    beside, waiting = sheet_of(path), staged(sheet_of(path))
+    try:
+        content, sheet = _pair(path, beside)
+    except ModelFileError:
+        if not waiting.exists():
+            raise
+        content, sheet = _pair(path, waiting)  # of an export that was killed between its two files
+    if sheet.parity is not None and not sheet.parity.holds:
+        raise ModelFileError(f"{path} failed its parity check when it was exported ({sheet.parity.reason})")
+    return content, sheet
+
+
+def _pair(path: Path, beside: Path) -> tuple[bytes, Sheet]:
     for needed in (path, beside):
         if not needed.exists():
             raise ModelFileError(f"no file {needed}; anydepth export writes a model and, beside it, a .json: keep both")
@@ -63,8 +95,6 @@ def read_export(path: Path) -> tuple[bytes, Sheet]:
     content = artifact.read_bytes(path)
     if artifact.digest(content) != sheet.sha256:
         raise ModelFileError(f"{path} is not the file that {beside.name} describes; it is damaged, export it again")
-    if sheet.parity is not None and not sheet.parity.holds:
-        raise ModelFileError(f"{path} failed its parity check when it was exported ({sheet.parity.reason})")
     return content, sheet
 
 

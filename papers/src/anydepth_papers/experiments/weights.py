@@ -1,0 +1,103 @@
+"""How smooth are trained weights over depth? (ContinuousNet, Fig 8)."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.experiments import EXPERIMENTS
+from anydepth_papers.nets import (
+    COLOUR,
+    SETTINGS,
+    TITLE,
+    Exam,
+    common_seeds,
+    examined,
+    setting_of,
+    trained_steps,
+    waiting,
+)
+from anydepth_papers.roughness import LINES, kernels_of, over_depth
+from anydepth_papers.rules import better
+from anydepth_papers.study import Study
+from anydepth_papers.wording import spread
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NETS = ("rk4", "euler", "tied", "resnet")
+CLAIMS = {
+    ("rk4", "euler"): Claim(
+        "RK4 with refinement gives smoother weights than Euler at fixed depth, over seeds",
+        "C Fig 8, section 5.2",
+        "a picture",
+    ),
+    ("rk4", "resnet"): Claim("RK4 with refinement gives smoother weights than a ResNet has, over seeds", "ours"),
+    ("rk4", "tied"): Claim(
+        "Control: smoother also than Euler at fixed depth whose weights were all alike at the start, over seeds", "ours"
+    ),
+    ("tied", "euler"): Claim("Control: the tied start alone gives Euler smoother weights, over seeds", "ours"),
+}
+"""The smoother net and the other; judged by roughness, seed by seed."""
+COLUMNS = ("net", "roughness", "lowest", "highest", "accuracy (%)", "recalibrated (%)", "evaluations", "seeds")
+Found = dict[str, dict[int, Any]]
+
+
+def run(study: Study) -> Findings:
+    found = examined(study, NETS, look)
+    missing = [name for name in NETS[:2] if not found[name]]
+    if missing:
+        return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
+    size = next(iter(found["rk4"].values()))["size"]
+    notes = (
+        setting_of(),
+        "Roughness: the sum of |differences| between neighbouring cells over the mean of |weights|, over all "
+        f"convolutions of all blocks; {size} independent normal weights have {(size - 1) * 2**0.5:.1f}.",
+        "Fig 8 also shows the weights at every refinement: see the study `refinement`.",
+    )
+    rows = tuple(_row(net, list(seeds.values())) for net, seeds in found.items() if seeds)
+    verdicts = tuple(_verdict(found, smooth, rough, claim) for (smooth, rough), claim in CLAIMS.items())
+    return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), notes)
+
+
+def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
+    """Roughness of a net, some of its weights over depth, and what it can do."""
+    return over_depth(kernels_of(model)) | {"size": trained_steps(model), "seen": exam(model)}
+
+
+def _row(net: str, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
+    rough, seen = [one["roughness"] for one in seeds], [one["seen"] for one in seeds]
+    accuracy = float(np.mean([one["accuracy"] for one in seen]))
+    again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
+    mean = float(np.mean(rough))
+    return TITLE[net], mean, min(rough), max(rough), accuracy, again, seen[0]["evaluations"], len(seeds)
+
+
+def _verdict(found: Found, smooth: str, rough: str, claim: Claim) -> ClaimVerdict:
+    seeds = common_seeds(found, smooth, rough)
+    mine, its = ([found[name][seed]["roughness"] for seed in seeds] for name in (smooth, rough))
+    told = f"roughness {spread(mine)} against {spread(its)}" if seeds else "no seed has both nets yet"
+    return ClaimVerdict(claim, told, better(its, mine, paired=True, unit="of roughness"))
+
+
+def _draw(found: Found) -> "Figure":
+    import matplotlib.pyplot as plt
+
+    there = {net: list(seeds.values()) for net, seeds in found.items() if seeds}
+    figure, places = plt.subplots(1, len(there), figsize=(12, 3.2), constrained_layout=True)
+    for place, (net, seeds) in zip(places, there.items(), strict=True):
+        lines = np.array(seeds[0]["lines"])
+        edges = np.linspace(0, 1, lines.shape[1] + 1)
+        for line in lines:
+            place.stairs(line / np.abs(lines).mean(), edges, baseline=None, color=COLOUR[net], linewidth=1.4, alpha=0.8)
+        rough = [one["roughness"] for one in seeds]
+        place.set_title(f"{TITLE[net]}: {np.mean(rough):.2f}", fontsize=9)
+        place.set(xlabel="depth t")
+        place.grid(alpha=0.25)
+    places[0].set_ylabel("weight / mean |weight|")
+    figure.suptitle(f"{LINES} weights of the first convolution of the first block over depth, and the roughness of all")
+    return figure
+
+
+EXPERIMENTS.add("weights", Experiment("Trained weights over depth", "ContinuousNet, Fig 8", SETTINGS, run))

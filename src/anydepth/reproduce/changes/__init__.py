@@ -1,9 +1,0 @@
-"""What was changed in settings or rules after figures had been seen, study by study, oldest first."""
-
-from anydepth.reproduce.changes import anodev2, continuousnet, proper_odes, stateful
-from anydepth.reproduce.experiment import Change
-
-CHANGES: dict[str, tuple[Change, ...]] = (
-    continuousnet.CHANGES | proper_odes.CHANGES | stateful.CHANGES | anodev2.CHANGES
-)
-"""By the name of the study."""

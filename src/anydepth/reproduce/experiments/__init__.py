@@ -1,1 +1,0 @@
-"""Experiments; each file registers its own."""
