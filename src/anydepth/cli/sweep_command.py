@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def sweep(
     run: RunFolder,
     bases: Annotated[str | None, typer.Option(metavar="A,B,...", help="By default the run's own.")] = None,
-    sizes: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="N,...", help="By default nested ones from the run's to 1.")
+    ] = None,
     steps: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
     schemes: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="By default the run's and one of every lower order.")
