@@ -5,12 +5,13 @@ import traceback
 import warnings
 from importlib import import_module
 from shlex import join
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from anydepth import __version__
-from anydepth.errors import AnydepthError
+from anydepth.errors import AnydepthError, ConfigError
 
 app = typer.Typer(
     name="anydepth",
@@ -34,11 +35,15 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="Load a module or a .py file that adds parts or commands."),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options of every command; --debug is read by `main`."""
+    """Options of every command, before or after its name; --debug and --import are read by `main`."""
 
 
 for _command in (
@@ -71,7 +76,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _run(given: list[str]) -> int:
     try:
-        code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
+        modules, words = _without_imports([word for word in given if word != "--debug"])
+        _join(modules)
+        code = app(words, standalone_mode=False, prog_name="anydepth")
     except AnydepthError as error:
         code = _fail(str(error), error.exit_code, given)
     except BadUsage as error:
@@ -81,6 +88,42 @@ def _run(given: list[str]) -> int:
     except Exception as error:
         code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
     return code if isinstance(code, int) else 0
+
+
+def _without_imports(words: list[str]) -> tuple[list[str], list[str]]:
+    """The modules of --import, wherever it stands, and all other words."""
+    modules: list[str] = []
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            others += [word, *rest]
+        elif word.startswith("--import="):
+            modules.append(word.removeprefix("--import="))
+        elif word == "--import":
+            name = next(rest, None)
+            if name is None:
+                raise ConfigError("--import needs the name of a module, or the path of a .py file")
+            modules.append(name)
+        else:
+            others.append(word)
+    return modules, others or ["--help"]
+
+
+def _join(modules: list[str]) -> None:
+    """Load modules; one that has a function `register` adds its commands by it."""
+    if not modules:
+        return
+    from anydepth.extend import load_plugins
+
+    for module in load_plugins(modules):
+        register = getattr(module, "register", None)
+        if register is not None and module not in _joined:
+            register(app)
+            _joined.append(module)
+
+
+_joined: list[ModuleType] = []
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:

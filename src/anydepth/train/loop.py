@@ -15,6 +15,7 @@ from anydepth.train.checkpoint import tidy
 from anydepth.train.config import RunConfig
 from anydepth.train.interrupt import interruptible
 from anydepth.train.lock import locked, refuse_if_locked
+from anydepth.train.needs import check_needs
 from anydepth.train.prepare import device_of, prepare, warm_up
 from anydepth.train.progress import Watch
 from anydepth.train.ranks import Ranks, connected
@@ -34,8 +35,10 @@ def train(
         torch.set_num_threads(config.threads)
     with interruptible() as interrupt, connected(device_of(config)) as ranks:
         is_there = _look(folder, resume, ranks)
-        if is_there and data is None:
-            data = open_run(folder).data_directory
+        if is_there:
+            before = open_run(folder)
+            check_needs(before.record.needs, folder)
+            data = before.data_directory if data is None else data
         dataset = dataset_of(config, data)
         dataset.demand()
         warm_up()

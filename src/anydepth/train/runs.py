@@ -23,6 +23,7 @@ from anydepth.surgery.store import MODEL, TENSORS, load, save
 from anydepth.train.checkpoint import FOLDER as CHECKPOINTS
 from anydepth.train.config import RunConfig, read_config
 from anydepth.train.metrics import add_line, keep_first, read_metrics, size_of
+from anydepth.train.needs import Need, check_needs, needs_of
 
 FORMAT, VERSION = "anydepth-run", 1
 RECORD, METRICS, REPORT = "run.json", "metrics.jsonl", "report.html"
@@ -49,6 +50,8 @@ class Record(BaseModel):
     """One line for every ancestor, the oldest first."""
     training_data: str = ""
     """Hash of the examples that were trained on."""
+    needs: tuple[Need, ...] = ()
+    """Parts that do not come with anydepth."""
     data_directory: str = ""
     """Where the data was; looked at again unless another directory is named or this one is gone."""
 
@@ -76,6 +79,7 @@ class Run:
         """The trained model, in eval mode."""
         if not self.is_finished:
             raise ModelFileError(f"{self.folder} holds no trained model yet; finish it with anydepth train --resume")
+        check_needs(self.record.needs, self.folder, ("model", "unit"))
         model = load(self.folder).eval()
         known = getattr(model, "config", {})
         for name, value in self.facts.model_options().items():
@@ -90,6 +94,7 @@ class Run:
 
     def dataset(self, root: Path | None) -> Dataset:
         """The data of the run, from a data directory; by default the one that it was trained from."""
+        check_needs(self.record.needs, self.folder, ("dataset",))
         try:
             return dataset_of(self.config, self.data_directory if root is None else root)
         except ConfigError as error:
@@ -155,6 +160,7 @@ def new_run(
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
         training_data=training_data if parent is None else parent.record.training_data,
+        needs=needs_of(config) if parent is None else parent.record.needs,
         data_directory=_remembered(parent, data),
     )
     artifact.make_folder(folder)

@@ -1,29 +1,37 @@
 """The controllers by name, and what they cannot control."""
 
 from collections.abc import Callable
-from typing import Any
 
 from torch import nn
 
 from anydepth.errors import ConfigError
+from anydepth.registry import Registry, check_options
 from anydepth.train.config import RunConfig
 from anydepth.train.control.controller import Controller
 from anydepth.train.control.paper import Paper
 from anydepth.train.control.paper_tolerance import PaperTolerance
 from anydepth.train.control.probe import solvers_of
-from anydepth.train.control.settings import ControlSettings
+from anydepth.train.control.settings import ControlSettings, NoControl, OwnControl
 from anydepth.train.control.steady import Steady
 
-CONTROLLERS: dict[str, Callable[[Any], Controller]] = {
-    "paper": Paper,
-    "paper_tolerance": PaperTolerance,
-    "steady": Steady,
-}
+CONTROLLERS: Registry[Callable[..., Controller]] = Registry("controller")
+"""Controllers by name. Those of anydepth are made with their settings, others with `control.options` by keyword."""
+_OURS = {"paper": Paper, "paper_tolerance": PaperTolerance, "steady": Steady}
+for _name, _controller in _OURS.items():
+    CONTROLLERS.add(_name, _controller)
 
 
 def make_controller(settings: ControlSettings) -> Controller | None:
     """The controller that is asked for; None: the solver stays what it is."""
-    return None if settings.name == "none" else CONTROLLERS[settings.name](settings)
+    if isinstance(settings, NoControl):
+        return None
+    if not isinstance(settings, OwnControl):
+        return _OURS[settings.name](settings)  # pyright: ignore[reportArgumentType]
+    make = CONTROLLERS[settings.controller]
+    if settings.controller in _OURS:
+        raise ConfigError(f"controller {settings.controller!r} is ours; use control.name={settings.controller}")
+    check_options(f"controller {settings.controller!r}", make, settings.options)
+    return make(**settings.options)
 
 
 def check_control(config: RunConfig, model: nn.Module) -> None:
