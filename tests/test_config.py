@@ -326,6 +326,8 @@ EFFECTS = {
     "control.least_steps": ([STEADY], "20", floor),
     "control.rough": ([STEADY], "0.2", allowed),
     "control.settle": ([STEADY], "0.5", allowed),
+    "control.controller": ([], "", None),  # the journey of tests/journeys/test_extending.py shows it
+    "control.options": ([], "", None),
     "control.examples": ([STEADY, "control.every=1", "control.examples=16"], "32", outcome),
 }
 """For every field: settings to start from, another value, and where its effect shows."""

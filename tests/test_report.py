@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,16 +18,26 @@ from anydepth.data.source import SOURCES, Source
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.evaluation import Score, evaluate
-from anydepth.measure.forms import compression_curve, solver_grid, usual_sizes, usual_steps
+from anydepth.measure.forms import (
+    Compressed,
+    CompressionCurve,
+    SolverGrid,
+    SolverPoint,
+    compression_curve,
+    solver_grid,
+    usual_sizes,
+    usual_steps,
+)
 from anydepth.measure.predictions import without_blocks
 from anydepth.report import findings
+from anydepth.report.choices import chosen_form, chosen_solver
 from anydepth.report.curves import read_curves
 from anydepth.report.drawing import rows_without_overlap
 from anydepth.report.figures import compression_figure, overview_figure, solver_figure, training_figure
 from anydepth.report.html import Markup, tag
 from anydepth.report.overview import write_overview
 from anydepth.report.page import SECTIONS, ReportResult, report_page, write_report
-from anydepth.report.verdicts import close_ranges, solver_verdict
+from anydepth.report.verdicts import cheapest, cheapest_told, close_ranges, solver_verdict
 from anydepth.report.weights import weight_lines
 from anydepth.report.yardstick import Yardstick
 from anydepth.runs.config import read_config
@@ -378,12 +390,28 @@ def test_verdict_names_what_stays_close():
 
     grid, yardstick = solver_grid(model, judge), Yardstick("accuracy")
     assert close_ranges(grid.by_scheme()["euler"], yardstick, 90.0) == "2 to 3 and 8"
-    told = solver_verdict(grid, yardstick, 90.0, 16)
+    told = solver_verdict(grid, yardstick, 90.0, 16, cheapest_told(cheapest(grid, yardstick, 90.0), yardstick, 16))
     assert "never with midpoint and rk4_38" in told
-    assert "The cheapest, euler x 2, takes 2 unit evaluations instead of 16." in told
+    assert "The cheapest that is so near, euler x 2, takes 2 unit evaluations instead of 16 (90.00 %)." in told
     assert "these weights belong to rk4 x 4" in solver_verdict(
         solver_grid(model, lambda m: Score(0.0, "accuracy", 9.0, 1, 0, 0.0)), yardstick, 90.0, 16
     )
+
+
+def test_validation_data_chooses_and_the_part_that_is_shown_is_told():
+    def measured(values):
+        points = tuple(SolverPoint("euler", steps, steps, value) for steps, value in values.items())
+        forms = tuple(Compressed("linear", size, 4, False, 10 * size, 4, value) for size, value in values.items())
+        score = Score(0.0, "accuracy", 90.0, 1, 0, 0.0)
+        return findings.Measured(1, score, SolverGrid(points), CompressionCurve(forms, 100), None)
+
+    shown, choosing = measured({1: 90.0, 2: 85.0, 4: 90.0}), measured({1: 80.0, 2: 90.0, 4: 90.0})
+    run = SimpleNamespace(facts=SimpleNamespace(task="classify"), record=SimpleNamespace(parent=None))
+    found = findings.Findings(run, "test", [], measured=shown, choosing=choosing)
+    assert (chosen_solver(found).steps, chosen_solver(found).value) == (2, 85.0)
+    assert (chosen_form(found).size, chosen_form(found).value) == (2, 85.0)
+    alone = replace(found, choosing=None)
+    assert (chosen_solver(alone).steps, chosen_form(alone).size) == (1, 1)
 
 
 def test_yardstick_knows_which_way_is_better():

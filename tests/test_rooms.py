@@ -20,7 +20,7 @@ def test_every_part_of_anydepth_is_exported(registry, package):
 
 def test_controllers_of_a_config_are_the_registered_ones():
     variants = RunConfig.model_fields["control"].annotation.__args__
-    assert {variant.model_fields["name"].default for variant in variants} - {"none"} == set(CONTROLLERS)
+    assert {variant.model_fields["name"].default for variant in variants} - {"none", "own"} == set(CONTROLLERS)
 
 
 @pytest.mark.parametrize("mode", GRADIENTS)

@@ -22,6 +22,8 @@ from anydepth.deploy.sweeps.candidates import axes_of
 from anydepth.deploy.sweeps.pick import pick
 from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep, front
 from anydepth.deploy.sweeps.sweep_file import read_sweep, sweep_of
+from anydepth.depth.bases import BASES
+from anydepth.depth.ladder import FEW, ladder
 from anydepth.errors import BudgetError, ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.cost import flops, interleaved, peak_bytes, weight_bytes
 from anydepth.measure.evaluation import evaluate
@@ -272,6 +274,47 @@ def test_default_grid_halves_sizes_and_steps_and_lowers_the_order():
     for wrong in ({"schemes": ["dopri54"]}, {"bases": ["lineer"]}, {"sizes": [0]}, {"steps": [True]}):
         with pytest.raises(ConfigError):
             axes_of(net, **wrong)
+
+
+@pytest.mark.parametrize("name", BASES.names())
+def test_the_ladder_goes_down_the_nested_sizes_to_one(name):
+    for size in (*range(1, 20), 40, 129):
+        sizes = ladder(name, size)
+        assert sizes[0] <= size
+        assert sizes[-1] == 1
+        assert list(sizes) == sorted(set(sizes), reverse=True)
+        for each in sizes:
+            assert BASES[name](each).size == each
+    basis, chain = BASES[name](FEW), []
+    for _ in range(4):
+        basis = basis.refined()
+        chain.append(basis.size)
+    assert ladder(name, chain[-1])[: len(chain)] == tuple(reversed(chain))
+
+
+def test_few_sizes_are_all_tried():
+    assert ladder("linear", 3) == (3, 2, 1)
+    assert ladder("linear", 9) == (9, 5, 3, 2, 1)
+    net = ad.build("flow", features=2, basis="linear", size=3, steps=1)
+    assert axes_of(net, ["linear", "discontinuous"]).sizes == {"linear": (3, 2, 1), "discontinuous": (2, 1)}
+
+
+def test_forms_with_the_same_frozen_graph_are_timed_once(monkeypatch):
+    timed = []
+
+    def counted(calls, *rest, **more):
+        timed.append(list(calls))
+        return interleaved(calls, *rest, **more)
+
+    monkeypatch.setattr("anydepth.measure.form_meter.interleaved", counted)
+    net = ad.build("flow", features=2, classes=2, basis="linear", size=5, steps=2, scheme="midpoint")
+    found = ad.sweep(net, [torch.randn(8, 2)], rounds=1)
+    graphs = {(row.steps, row.scheme, min(row.size, 2)) for row in found.rows}  # one function: all units are the same
+    assert len(found.rows) == 4 * 2 * 2
+    assert len(timed) <= len(graphs)
+    for row in found.rows:
+        if (row.steps, row.scheme) == (2, "midpoint") and row.size > 1:
+            assert (row.latency_ms, row.flops) == (found.source.latency_ms, found.source.flops)
 
 
 def test_where_blocks_differ_no_block_grows():

@@ -1,4 +1,4 @@
-"""Parts and commands that other packages add, found by the entry point group `anydepth.plugins`.
+"""Parts and commands of others: packages by the entry point group `anydepth.plugins`, and modules by `--import`.
 
 A package that adds something says so in its pyproject.toml:
 
@@ -13,21 +13,25 @@ The module `my_package.plugin` says where its parts are, by kind; it should impo
 All modules of such a package are imported when a part of that kind is looked up that anydepth does not have, or when
 all of them are listed; they register themselves as anydepth's own do. A module of commands has a function
 `register(app)`. `LISTS` are registries of the package's own, which `anydepth list` shows. An entry point may also name
-a function, which is called, or a module without `PARTS`, which is imported: then everything is registered at once.
+a function, which is called, or a module without `PARTS`, which is imported: then everything is registered at once. Such
+a module, as one of `--import`, may have a function `register(app)` for its commands.
 """
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from pkgutil import iter_modules
 from threading import RLock
 from types import ModuleType
 from typing import Any
 from warnings import warn
 
-from anydepth.errors import AnydepthWarning, PluginError
+from anydepth.errors import AnydepthWarning, ConfigError, PluginError
 
 GROUP = "anydepth.plugins"
 ELSEWHERE = {
@@ -88,6 +92,56 @@ def where_else(kind: str, name: object) -> str:
     return ""
 
 
+def load_plugins(modules: Iterable[str]) -> list[ModuleType]:
+    """Import modules that register parts: names as Python imports them, also from here, or paths of .py files."""
+    return [_loaded(name) for name in modules]
+
+
+def _loaded(name: str) -> ModuleType:
+    try:
+        return _from_file(Path(name)) if name.endswith(".py") else _by_name(name)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"--import {name}: {type(error).__name__}: {error}; --debug shows where") from error
+
+
+def _by_name(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f"--import takes the name of a module, or the path of a .py file, got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigError(f"--import {name}: no such module here or installed; name it, or a .py file") from None
+
+
+def _from_file(path: Path) -> ModuleType:
+    """A file as the module of its name, once."""
+    place = path.expanduser().resolve()
+    known = sys.modules.get(place.stem)
+    if known is not None:
+        if getattr(known, "__file__", None) == str(place):
+            return known
+        raise ConfigError(f"--import {path}: there is a module {place.stem!r} already; rename the file")
+    if not place.is_file():
+        raise ConfigError(f"--import {path}: no such file")
+    spec = spec_from_file_location(place.stem, place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[place.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[place.stem]
+        raise
+    return module
+
+
 @cache
 def _entries() -> tuple[EntryPoint, ...]:
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
@@ -99,14 +153,24 @@ def _modules(entry: EntryPoint, kind: str) -> list[ModuleType]:
         if key not in _found:
             _found[key] = []
             try:
-                package = _parts(entry).get(kind)
-                _found[key] = _guarded(entry, lambda: _all_of(package)) if package else []
+                _found[key] = _guarded(entry, lambda: _imported(entry, kind))
             except PluginError as error:
                 _found[key] = error
+            except BaseException:
+                del _found[key]
+                raise
         found = _found[key]
     if isinstance(found, PluginError):
         raise found
     return found
+
+
+def _imported(entry: EntryPoint, kind: str) -> list[ModuleType]:
+    plugin, package = _plugin(entry), _parts(entry).get(kind)
+    if package is not None:
+        return _all_of(package)
+    has_commands = kind == "command" and isinstance(plugin, ModuleType) and hasattr(plugin, "register")
+    return [plugin] if has_commands else []
 
 
 def _parts(entry: EntryPoint) -> Mapping[str, str]:

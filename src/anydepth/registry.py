@@ -1,11 +1,11 @@
 """Named parts, found by importing the package that holds them: a new part is one new file."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
 from types import UnionType
-from typing import Any, Generic, TypeVar, get_args
+from typing import Any, Generic, TypeVar, get_args, get_origin
 from warnings import warn
 
 from anydepth import plugins
@@ -13,7 +13,7 @@ from anydepth.errors import AnydepthWarning, ConfigError, PluginError, choices
 
 T = TypeVar("T")
 Part = TypeVar("Part")
-_FROM_JSON = (bool, int, float, str, list, dict)
+_FROM_JSON = (bool, int, float, str, list, tuple, dict, type(None))
 
 
 class Registry(Generic[T]):
@@ -81,12 +81,22 @@ def check_options(what: str, make: Callable, options: Mapping[str, object], give
         if name not in taken:
             raise ConfigError(f"{what} has no option {name!r}; {choices(name, taken)}")
         kinds = _plain_kinds(taken[name].annotation) if isinstance(value, _FROM_JSON) else ()
-        if kinds and (type(value) not in kinds) and not (type(value) is int and float in kinds):
+        found = list if type(value) is tuple else type(value)
+        if kinds and found not in kinds and not (type(value) is int and float in kinds):
             expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
             raise ConfigError(f"option {name!r} of {what} is {value!r:.60}, expected {expected}")
 
 
 def _plain_kinds(annotation: object) -> tuple[type, ...]:
-    """The types of a parameter if they are all plain ones, else none."""
+    """The types of a parameter as JSON has them, if all of them have such a type, else none."""
     kinds: tuple[Any, ...] = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-    return kinds if all(kind in (bool, int, float, str, type(None)) for kind in kinds) else ()
+    plain = [_JSON_KINDS.get(get_origin(kind) or kind) for kind in kinds]
+    return tuple(kind for kind in plain if kind is not None) if None not in plain else ()
+
+
+_JSON_KINDS: dict[Any, type] = {
+    **{kind: kind for kind in (bool, int, float, str, list, dict, type(None))},
+    Sequence: list,
+    tuple: list,
+    Mapping: dict,
+}

@@ -25,6 +25,7 @@ from anydepth.runs.device import precision_of
 from anydepth.runs.folder import Run, discard_run, new_run, open_run
 from anydepth.surgery.store import save
 from anydepth.surgery.summary import summary
+from anydepth.train.needs import needs_of
 from anydepth.train.optimization import make_optimizer, rate, set_rate
 from anydepth.train.prepare import Prepared, prepare, warm_up
 from anydepth_papers.study import Study
@@ -171,7 +172,7 @@ def _train(configs: Sequence[RunConfig], folders: Sequence[Path], study: Study, 
 def _keep(prepared: Prepared, folder: Path, model: nn.Module, data: Dataset, seconds: float) -> None:
     """Write a run as its training alone would leave it, but for the lines of the epochs before the last."""
     config, form = prepared.config, summary(model)
-    run = new_run(folder, config, prepared.facts, training_data=prepared.train.digest())
+    run = new_run(folder, config, prepared.facts, training_data=prepared.train.digest(), needs=needs_of(config))
     save(model, folder)
     nfe, row = nfe_by_plan(model), form.rows[0].form
     run.log(

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
+from fnmatch import fnmatchcase
 from math import log
 
 import torch
@@ -59,7 +60,7 @@ class Roles:
 
 
 def roles_of(unit: nn.Module, state: Iterable[str] = (), positive: Iterable[str] = ()) -> Roles:
-    """Parameters and running statistics are lifted, and the buffers named in `state` and `positive`.
+    """Parameters and running statistics are lifted, and the buffers named in `state` and `positive`, also by patterns.
 
     Whole-number scalars are counters; every other buffer is a constant shared by all depths.
     """
@@ -67,14 +68,18 @@ def roles_of(unit: nn.Module, state: Iterable[str] = (), positive: Iterable[str]
     kinds = {name: Kind.PARAMETER for name, _ in unit.named_parameters()}
     kinds |= {name: kind for name, kind in _statistics(unit) if name in buffers}
     for names, kind in ((state, Kind.STATE), (positive, Kind.POSITIVE)):
-        for name in (names,) if isinstance(names, str) else names:
-            if name not in buffers:
+        for pattern in (names,) if isinstance(names, str) else names:
+            fitting = [name for name in buffers if name == pattern or fnmatchcase(name, pattern)]
+            if not fitting:
                 raise ConfigError(
-                    f"{kind.value} {name!r} is no buffer of {type(unit).__name__}; {choices(name, buffers)}"
+                    f"{kind.value} {pattern!r} is no buffer of {type(unit).__name__}; {choices(pattern, buffers)}"
                 )
-            if not buffers[name].is_floating_point():
-                raise ConfigError(f"{kind.value} {name!r} must be floating point, got {buffers[name].dtype}")
-            kinds[name] = kind
+            if pattern not in buffers:  # a pattern takes what it can; a name means what it says
+                fitting = [name for name in fitting if buffers[name].is_floating_point()] or fitting
+            for name in fitting:
+                if not buffers[name].is_floating_point():
+                    raise ConfigError(f"{kind.value} {name!r} must be floating point, got {buffers[name].dtype}")
+                kinds[name] = kind
     rest = [name for name in buffers if name not in kinds]
     counters = tuple(name for name in rest if buffers[name].dim() == 0 and not buffers[name].is_floating_point())
     return Roles(kinds, counters, tuple(name for name in rest if name not in counters))

@@ -73,6 +73,7 @@ def compress(
     found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
     if is_formed:
         model = parent.model()
+        _check_smaller(model, basis, size)
         small = _formed(model, wanted, method)
     else:
         if method != "project":
@@ -102,6 +103,21 @@ def _budget(
     if confidence is not None and max_drop is None:
         raise ConfigError("--confidence is that in a drop; give --max-drop too, or leave it out")
     return Budget(max_params, max_latency_ms, max_drop, CONFIDENCE if confidence is None else confidence)
+
+
+def _check_smaller(model: Any, basis: str | None, size: int | None) -> None:
+    """Refuse a size that is larger than the model's; in another basis it may be wanted, so that it is only told."""
+    from anydepth.errors import ConfigError
+    from anydepth.surgery.blocks import blocks_of
+    from anydepth.surgery.forms import own_basis
+
+    largest = max(block.size for block in blocks_of(model).values())
+    if size is None or size <= largest:
+        return
+    told = f"--size {size} is larger than the model's {largest}, so that nothing is compressed"
+    if basis is None or basis == own_basis(model):
+        raise ConfigError(f"{told}; give at most {largest}, or let it grow in training with refine.at")
+    console.print(told, style="yellow")
 
 
 def _formed(model: Any, wanted: dict[str, Any], method: str) -> Any:

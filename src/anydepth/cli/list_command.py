@@ -1,6 +1,6 @@
 """`anydepth list`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -14,22 +14,41 @@ def register(app: typer.Typer) -> None:
     app.command("list")(list_parts)
 
 
-def list_parts(json: Json = False) -> None:
-    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules, and what plugins add, by name.
+def list_parts(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="KIND", help="One kind only, such as datasets or recipes.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules, controllers, and what plugins add.
 
     \b
-    Example:
+    Examples:
+      anydepth list
+      anydepth list datasets
       anydepth list --json
     """
-    parts = _parts()
+    parts = _chosen(_parts(), kind)
     if json:
         print_json(parts)
         return
-    for kind, entries in parts.items():
-        table = Table(title=kind, title_justify="left", show_header=False)
+    for title, entries in parts.items():
+        table = Table(title=title, title_justify="left", show_header=False)
         for name, about in entries.items():
             table.add_row(f"[bold]{name}[/]", about)
         console.print(table)
+
+
+def _chosen(parts: dict[str, dict[str, str]], kind: str | None) -> dict[str, dict[str, str]]:
+    """All kinds, or the one that is named, also in the singular."""
+    from anydepth.errors import ConfigError, choices
+
+    if kind is None:
+        return parts
+    for name in (kind, f"{kind}s", kind.replace("-", " ").replace("_", " "), f"refinement {kind}"):
+        if name in parts:
+            return {name: parts[name]}
+    raise ConfigError(f"no kind {kind!r} to list; {choices(kind, parts)}")
 
 
 def _parts() -> dict[str, dict[str, str]]:
@@ -37,6 +56,7 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
     from anydepth.recipes import RECIPES
+    from anydepth.train.control.controller import CONTROLLERS
     from anydepth.train.growth import RULES
     from anydepth.weights.evolutions import EVOLUTIONS
     from anydepth.zoo.parts import MODELS, UNITS
@@ -49,6 +69,7 @@ def _parts() -> dict[str, dict[str, str]]:
         "datasets": SOURCES,
         "recipes": RECIPES,
         "refinement rules": RULES,
+        "controllers": CONTROLLERS,
         **plugins.lists(),
     }
     schemes = {name: _scheme(SCHEMES[name]) for name in SCHEMES}

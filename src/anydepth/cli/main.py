@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from shlex import join
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -37,11 +38,15 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    modules: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="Load a module or a .py file that adds parts or commands."),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options of every command; --debug is read by `main`."""
+    """Options of every command, before or after its name; --debug and --import are read by `main`."""
 
 
 OWN_COMMANDS = (
@@ -77,8 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(given: list[str]) -> int:
     try:
         _check_not_empty(given)
-        _join_plugins(given)
-        code = app([word for word in given if word != "--debug"], standalone_mode=False, prog_name="anydepth")
+        modules, words = _without_imports([word for word in given if word != "--debug"])
+        _join_modules(modules)
+        _join_plugins(words)
+        code = app(words, standalone_mode=False, prog_name="anydepth")
         if sys.stdout is not None:
             sys.stdout.flush()
     except AnydepthError as error:
@@ -98,6 +105,33 @@ def _run(given: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _without_imports(words: list[str]) -> tuple[list[str], list[str]]:
+    """The modules of --import, wherever it stands, and all other words."""
+    modules: list[str] = []
+    others: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            others += [word, *rest]
+        elif word.startswith("--import="):
+            modules.append(word.removeprefix("--import="))
+        elif word == "--import":
+            name = next(rest, None)
+            if name is None:
+                raise ConfigError("--import needs the name of a module, or the path of a .py file")
+            modules.append(name)
+        else:
+            others.append(word)
+    return modules, others or ["--help"]
+
+
+def _join_modules(modules: list[str]) -> None:
+    """Load modules; one that has a function `register` adds its commands by it."""
+    for module in plugins.load_plugins(modules):
+        if hasattr(module, "register"):
+            _register(module)
+
+
 def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
     """A warning in one line; where in the code it came up is of no use here."""
     typer.echo(f"anydepth: warning: {printable(' '.join(str(message).split()))}", err=True)
@@ -113,7 +147,7 @@ def _check_not_empty(given: list[str]) -> None:
 
 
 def _join_plugins(given: list[str]) -> None:
-    """Add the commands of plugins, unless the command is one of ours."""
+    """Add the commands of installed plugins, unless the command is one of ours."""
     command = next((word for word in given if not word.startswith("-")), None)
     if command in OWN_COMMANDS:
         return
@@ -131,7 +165,17 @@ def _join_plugins(given: list[str]) -> None:
 @cache
 def _register_commands() -> None:
     for module in plugins.modules_of("command"):
+        _register(module)
+
+
+def _register(module: ModuleType) -> None:
+    """Add a module's commands, once."""
+    if module not in _joined:
         module.register(app)
+        _joined.append(module)
+
+
+_joined: list[ModuleType] = []
 
 
 def _fail(message: str, code: int, given: list[str]) -> int:

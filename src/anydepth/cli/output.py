@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from errno import EPIPE
 from pathlib import Path
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,9 @@ Data = Annotated[
     typer.Option("--data", metavar="DIR", help="Data directory; else $ANYDEPTH_DATA, else one in the user's cache."),
 ]
 Split = Annotated[str, typer.Option("--split", metavar="PART", help="train, validation or test.")]
+
+LOG_SECONDS = 10.0
+"""Between lines of a log file."""
 
 
 class PlainConsole(Console):
@@ -47,14 +51,19 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def progress() -> Iterator[Any]:
-    """A bar; yields report(what, share done)."""
+def progress(logs: bool = False) -> Iterator[Any]:
+    """A bar; yields report(what, share done). With `logs`, where there is no terminal, a line now and then."""
     columns = (TextColumn("{task.description:38}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
+        told = monotonic()
 
         def report(what: str, share: float) -> None:
+            nonlocal told
             bar.update(task, description=what, completed=share)
+            if logs and not console.is_terminal and monotonic() - told >= LOG_SECONDS:
+                told = monotonic()
+                console.print(f"{escape(what)}, {100 * share:.0f} % done")
 
         yield report
 

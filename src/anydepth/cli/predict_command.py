@@ -80,7 +80,7 @@ def _show(found: dict[str, list[dict[str, Any]]]) -> None:
     has_places = len(rows) > len(found)
     table = Table()
     for name in ("file", *(["example"] if has_places else []), *_columns(rows[0][2])):
-        table.add_column(name, justify="left" if name in ("file", "label") else "right", overflow="fold")
+        table.add_column(name, justify="left" if name.startswith(("file", "label")) else "right", overflow="fold")
     for file, place, entry in rows[:_SHOWN]:
         table.add_row(escape(file), *([place] if has_places else []), *(escape(cell) for cell in _cells(entry)))
     console.print(table)

@@ -16,11 +16,13 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN|DIR", help="Folder of a run, or of several runs.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="By default report.html in the folder.")] = None,
     split: Split = "test",
-    examples: Annotated[int | None, typer.Option(min=1, help="Evaluate on so many examples; by default all.")] = None,
+    examples: Annotated[int, typer.Option(min=1, help="Evaluate on so many examples of a part, at most.")] = 2000,
     data: Data = None,
     json: Json = False,
 ) -> None:
     """One HTML file about a run: curves, accuracy over solvers and sizes, weights over depth, config, lineage.
+
+    What it recommends is chosen on validation data and told with its value on the part that is shown.
 
     \b
     Examples:
@@ -36,7 +38,7 @@ def report(
         path = write_overview(folder, out)
         found = {"report": str(path)}
     else:
-        with progress() as bar:
+        with progress(logs=not json) as bar:
             result = write_report(open_run(folder), data, out, split, examples, bar)
         path = result.path
         found = {"report": str(path), **result.describe()}

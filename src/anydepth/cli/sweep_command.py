@@ -11,7 +11,7 @@ from rich.table import Table
 from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json, progress
 
 if TYPE_CHECKING:
-    from anydepth.deploy.sweeps.result import FormRow, Sweep
+    from anydepth.deploy.sweeps.result import Sweep
 
 NoData = Annotated[bool, typer.Option("--no-data", help="Use no data: rank forms by estimated errors.")]
 
@@ -23,7 +23,9 @@ def register(app: typer.Typer) -> None:
 def sweep(
     run: RunFolder,
     bases: Annotated[str | None, typer.Option(metavar="A,B,...", help="By default the run's own.")] = None,
-    sizes: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="N,...", help="By default nested ones from the run's to 1.")
+    ] = None,
     steps: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
     schemes: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="By default the run's and one of every lower order.")
@@ -54,7 +56,7 @@ def sweep(
 
     grid = {"bases": _words(bases), "sizes": _numbers("--sizes", sizes), "steps": _numbers("--steps", steps)}
     part = None if no_data else split
-    with progress() as report:
+    with progress(logs=not json) as report:
         found = swept(
             run,
             **grid,
@@ -116,8 +118,6 @@ def _timed(found: "Sweep") -> str:
 
 def _table(found: "Sweep") -> Table:
     """The front, best first; then the source where it is not on it."""
-    from anydepth.measure.ranking import loss_in
-
     table = Table(
         caption="* as trained",
         caption_justify="left",
@@ -126,25 +126,8 @@ def _table(found: "Sweep") -> Table:
         box=SIMPLE,
         pad_edge=False,
     )
-    for name in ("form", found.metric, "same", "parameters", "NFE", "ms", "MB"):
+    for name in found.head:
         table.add_column(name, justify="left" if name == "form" else "right", no_wrap=True)
-    front = sorted(found.front, key=lambda row: (loss_in(found.metric, row.value), row.parameters, row.latency_ms))
-    for place, row in enumerate(front):
-        table.add_row(*_cells(found, row), end_section=place == len(front) - 1)
-    if not any(row.is_source for row in front):
-        table.add_row(*_cells(found, found.source))
+    for place, cells in enumerate(found.body()):
+        table.add_row(*map(escape, cells), end_section=place == len(found.front) - 1)
     return table
-
-
-def _cells(found: "Sweep", row: "FormRow") -> tuple[str, ...]:
-    from anydepth.measure.ranking import shown
-
-    return (
-        escape(row.name) + (" *" if row.is_source else ""),
-        shown(found.metric, row.value),
-        "-" if row.agreement is None else f"{row.agreement:.1f} %",
-        f"{row.parameters:,}",
-        str(row.nfe),
-        f"{row.latency_ms:.3g}",
-        f"{row.memory_bytes / 1e6:.2g}",
-    )

@@ -89,7 +89,8 @@ def train(
     if show:
         print_json(config.plain())
         return
-    folder = out or Path("runs") / Path(os.path.abspath(recipe)).stem
+    named = Path(os.path.abspath(recipe))
+    folder = out or Path("runs") / (named.name if named.is_dir() else named.stem)
     is_first = os.environ.get("RANK", "0") == "0"
     if is_first:
         refuse_if_locked(folder)

@@ -35,11 +35,15 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
         task = bar.add_task("training", total=None, **start)
 
         class Bar(Watch):
+            about = ""
+
             def begin(self, about: str) -> None:
-                if not quiet:
-                    console.print(escape(about))
+                self.about = about  # told with the first step, when nothing can be refused any more
 
             def step(self, status: Status) -> None:
+                if self.about and not quiet:
+                    console.print(escape(self.about))
+                self.about = ""
                 epochs = config.training.epochs
                 bar.update(
                     task,

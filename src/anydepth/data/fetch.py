@@ -35,10 +35,11 @@ def fetch(name: str, root: Path, report: Report, opener: Callable[..., Any] = ur
 def verify(name: str, root: Path) -> list[dict[str, str | bool]]:
     """For each file of a dataset whether it is there, and whether its md5 matches, differs or is unknown."""
     source = SOURCES[name]
-    known = {remote.target: remote.md5 for remote in source.remotes} | dict(source.checksums)
+    known = {remote.target: remote for remote in source.remotes}
+    known |= {target: Remote("", target, md5) for target, md5 in source.checksums.items()}
     rows: list[dict[str, str | bool]] = []
-    for target, md5 in known.items():
-        path, state = _state(root / target, md5)
+    for target, remote in known.items():
+        path, state = _state(root / target, remote)
         rows.append({"file": str(path), "present": path.is_file(), "md5": state})
     return rows
 
@@ -46,7 +47,7 @@ def verify(name: str, root: Path) -> list[dict[str, str | bool]]:
 def _bring(source: type[Source], remote: Remote, root: Path, report: Report, opener: Callable[..., Any]) -> bool:
     """Have one file in place; whether it had to be downloaded."""
     target = root / remote.target
-    path, state = _state(target, remote.md5)
+    path, state = _state(target, remote)
     is_there = path.is_file() and state != "differs"
     if not is_archive(target):
         if not is_there:
@@ -74,19 +75,26 @@ def _is_complete(source: type[Source], root: Path) -> bool:
     return True
 
 
-def _state(target: Path, md5: str | None) -> tuple[Path, str]:
+def _state(target: Path, remote: Remote) -> tuple[Path, str]:
     """The file that stands for the target, and how its md5 compares.
 
-    A text published plain may be kept as .gz, and a file published as .gz may be kept plain.
+    A text published plain may be kept as .gz, and a file published as .gz may be kept plain or compressed anew: then
+    the contents are compared, if their md5 is known.
     """
     path = target
     if not target.is_file():
         other = target.with_suffix("") if target.suffix == ".gz" else plain_or_compressed(target)
         path = other if other.is_file() and not is_archive(target) else target
-    if md5 is None or not path.is_file() or (path != target and path.suffix != ".gz"):
+    if not path.is_file():
         return path, "unknown"
-    found = _md5_within(path) if path != target else _md5(path)
-    return path, "matches" if found == md5 else "differs"
+    if path == target and remote.md5 is not None:
+        is_same = _md5(path) == remote.md5
+        if is_same or remote.content is None:
+            return path, "matches" if is_same else "differs"
+    content = remote.content if target.suffix == ".gz" else remote.md5
+    if content is None:
+        return path, "unknown"
+    return path, "matches" if _md5_within(path) == content else "differs"
 
 
 def _md5(path: Path) -> str:
@@ -95,7 +103,7 @@ def _md5(path: Path) -> str:
 
 
 def _md5_within(path: Path) -> str:
-    """Of what a .gz file holds; of nothing if it is damaged."""
+    """Of what a file holds, decompressed if it ends in .gz; of nothing if it is damaged."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with Reader(path) as reader:

@@ -25,6 +25,8 @@ class Remote(NamedTuple):
     url: str
     target: str
     md5: str | None = None
+    content: str | None = None
+    """md5 of what is in a .gz file, so that one kept plain or compressed anew can be compared too."""
 
 
 class Source(ABC):

@@ -68,6 +68,8 @@ class Findings:
     """Examples of each part that was read."""
     model: Model | None = None
     measured: Measured | None = None
+    choosing: Measured | None = None
+    """The same on validation data, which chooses; None where there is none, or where that is shown anyway."""
     unmeasured: str = ""
     sweep: Sweep | None = None
     """The one that is kept in the run's folder."""
@@ -103,8 +105,17 @@ def find(run: Run, root: Path | None, split: str, examples: int | None, report: 
     found = replace(found, counts={part: len(table) for part, table in tables.items()})
     if not len(tables[split]):
         return replace(found, model=_read(network), unmeasured=f"the {split} part of the data is empty")
+    choosing = None
+    if split != "validation" and len(tables["validation"]):
+        choosing = measure(network, tables["validation"].some(examples), run, _between(report, 0.0, 0.5))
+        report = _between(report, 0.5, 1.0)
     measured = measure(network, tables[split].some(examples), run, report)
-    return replace(found, model=_read(network), measured=measured)
+    return replace(found, model=_read(network), measured=measured, choosing=choosing)
+
+
+def _between(report: Report | None, start: float, end: float) -> Report | None:
+    """Progress as a part of a longer one."""
+    return None if report is None else lambda what, share: report(what, start + (end - start) * share)
 
 
 def _tables(run: Run, root: Path | None, split: str) -> dict[str, Table]:
@@ -133,14 +144,12 @@ def measure(network: nn.Module, table: Table, run: Run, report: Report | None) -
     def judge(model: nn.Module) -> Score:
         return evaluate(model, table, run.facts, config.evaluation.batch, precision_of(config.training, device))
 
-    def within(start: float, end: float) -> Report:
-        return lambda what, share: report(what, start + (end - start) * share) if report is not None else None
-
     bare = _judged(without_blocks(network), judge)
-    grid = solver_grid(network, judge, report=within(0.02, 0.6))
-    curve = compression_curve(network, judge, report=within(0.6, 0.98))
+    grid = solver_grid(network, judge, report=_between(report, 0.02, 0.6))
+    curve = compression_curve(network, judge, report=_between(report, 0.6, 0.98))
     score = _judged(network, judge)
-    within(0.98, 1.0)("writing", 0.0)
+    if report is not None:
+        report("writing", 0.98)
     return Measured(len(table), score, grid, curve, None if bare is None else bare.value)
 
 

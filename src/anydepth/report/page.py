@@ -8,10 +8,11 @@ from typing import Any
 from anydepth import artifact
 from anydepth.report import details, html, sections
 from anydepth.report.budgets import budgets
+from anydepth.report.choices import chosen_form, chosen_solver, on_which
 from anydepth.report.curves import last_value
 from anydepth.report.findings import Findings, find
 from anydepth.report.html import NONE, Markup, tag
-from anydepth.report.verdicts import cheapest, smallest, solver_verdict
+from anydepth.report.verdicts import cheapest_told, solver_verdict
 from anydepth.reporting import Report
 from anydepth.runs.folder import REPORT, Run
 
@@ -139,8 +140,8 @@ def _reach(found: Findings) -> list[tuple[str, str, str]]:
     measured, yardstick, reference = found.measured, found.yardstick, found.reference
     if measured is None or measured.score is None or reference is None:
         return []
-    small, cheap = smallest(measured.curve, yardstick, reference), cheapest(measured.grid, yardstick, reference)
-    near = f"within {yardstick.margin}"
+    small, cheap = chosen_form(found), chosen_solver(found)
+    near = f"within {yardstick.margin}{on_which(found)}"
     cards = [("size needed", "100 %", f"no smaller form is {near}")]
     if small is not None:
         share = f"{100 * small.parameters / measured.curve.parameters:.0f} %"
@@ -156,7 +157,9 @@ def _verdict(found: Findings) -> Markup | None:
         return tag("p", f"Not measured: {found.unmeasured}.", class_="verdict missing")
     if measured.score is None or reference is None:
         return tag("p", "The outputs of this model are not finite.", class_="verdict missing")
-    return tag("p", solver_verdict(measured.grid, found.yardstick, reference, measured.score.nfe), class_="verdict")
+    nfe = measured.score.nfe
+    ending = cheapest_told(chosen_solver(found), found.yardstick, nfe, on_which(found))
+    return tag("p", solver_verdict(measured.grid, found.yardstick, reference, nfe, ending), class_="verdict")
 
 
 def duration(seconds: float) -> str:

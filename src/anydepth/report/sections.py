@@ -2,6 +2,7 @@
 
 from anydepth.measure.forms import Compressed, SolverPoint
 from anydepth.report import figures
+from anydepth.report.choices import chosen_form, on_which
 from anydepth.report.curves import read_curves
 from anydepth.report.findings import Findings, Measured
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag
@@ -104,7 +105,9 @@ def compression(found: Findings) -> Markup:
     yardstick, curve = found.yardstick, found.measured.curve
     if not curve.points:
         return section(title, anchor, tag("p", f"These weights cannot be projected: {curve.refused}", class_="missing"))
-    told = None if found.reference is None else compression_verdict(curve, yardstick, found.reference)
+    told = None
+    if found.reference is not None:
+        told = compression_verdict(curve, yardstick, chosen_form(found), on_which(found))
     drawn = picture(
         figures.compression_figure(curve, yardstick, found.reference, found.split),
         f"{yardstick.metric} over parameters kept, one line per target basis; the model itself is circled",

@@ -18,8 +18,8 @@ def smallest(curve: CompressionCurve, yardstick: Yardstick, reference: float) ->
     return min(close, key=lambda p: (p.parameters, p.nfe, yardstick.lost(p.value, reference)), default=None)
 
 
-def solver_verdict(grid: SolverGrid, yardstick: Yardstick, reference: float, nfe: int) -> str:
-    """With which solvers the same weights stay close."""
+def solver_verdict(grid: SolverGrid, yardstick: Yardstick, reference: float, nfe: int, ending: str = "") -> str:
+    """With which solvers the same weights stay close, and which to take."""
     others = [point for point in grid.points if not point.is_trained]
     close = [point for point in others if yardstick.is_close(point.value, reference)]
     trained = next((point.label for point in grid.points if point.is_trained), "the solvers they have")
@@ -40,10 +40,17 @@ def solver_verdict(grid: SolverGrid, yardstick: Yardstick, reference: float, nfe
         fits.append(f"{grid.adaptive[0].scheme} with {kept} of {len(grid.adaptive)} tolerances")
     told = f"The same weights stay within {yardstick.margin} of {yardstick.base}: {_listed(fits)}"
     told += f"; never with {_listed(fails)}." if fails else "."
-    best = cheapest(grid, yardstick, reference)
-    if best is not None and best.nfe < nfe:
-        told += f" The cheapest, {best.label}, takes {best.nfe:,} unit evaluations instead of {nfe:,}."
-    return told
+    return told + ending
+
+
+def cheapest_told(best: SolverPoint | None, yardstick: Yardstick, nfe: int, where: str = "") -> str:
+    """A sentence about the solver to take, if it is cheaper than the model's own."""
+    if best is None or best.nfe >= nfe:
+        return ""
+    return (
+        f" The cheapest that is so near{where}, {best.label}, takes {best.nfe:,} unit evaluations instead of {nfe:,} "
+        f"({yardstick.text(best.value)})."
+    )
 
 
 def close_ranges(points: Sequence[SolverPoint], yardstick: Yardstick, reference: float) -> str:
@@ -60,13 +67,14 @@ def close_ranges(points: Sequence[SolverPoint], yardstick: Yardstick, reference:
     return _listed([str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in ranges])
 
 
-def compression_verdict(curve: CompressionCurve, yardstick: Yardstick, reference: float) -> str:
-    best = smallest(curve, yardstick, reference)
+def compression_verdict(curve: CompressionCurve, yardstick: Yardstick, best: Compressed | None, where: str = "") -> str:
+    """About the smallest form that was chosen."""
     if best is None:
-        return f"No smaller form of these weights comes within {yardstick.margin} of {yardstick.base}."
+        return f"No smaller form of these weights comes within {yardstick.margin} of {yardstick.base}{where}."
     share = 100 * best.parameters / curve.parameters
+    chosen = f" (chosen{where})" if where else ""
     return (
-        f"Without data or retraining, {best.label} keeps {yardstick.text(best.value)} "
+        f"Without data or retraining, {best.label}{chosen} keeps {yardstick.text(best.value)} "
         f"with {best.parameters:,} of {curve.parameters:,} parameters ({share:.0f} %)."
     )
 

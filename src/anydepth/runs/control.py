@@ -1,6 +1,6 @@
 """Settings of the step controllers."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -78,4 +78,14 @@ class SteadyControl(Settings):
     """Never take more."""
 
 
-ControlSettings = NoControl | PaperControl | ToleranceControl | SteadyControl
+class OwnControl(Settings):
+    """A registered controller of someone else's."""
+
+    name: Literal["own"] = "own"
+    controller: str
+    """Its name."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What it is made with."""
+
+
+ControlSettings = NoControl | PaperControl | ToleranceControl | SteadyControl | OwnControl

@@ -23,6 +23,7 @@ from anydepth.runs.checkpoint import FOLDER as CHECKPOINTS
 from anydepth.runs.config import RunConfig, read_config
 from anydepth.runs.lock import LOCK, locked
 from anydepth.runs.metrics import add_line, keep_first, read_metrics, size_of
+from anydepth.runs.needs import DATA_KINDS, MODEL_KINDS, Need, check_needs
 from anydepth.surgery.store import MODEL, TENSORS, load, save
 
 FORMAT, VERSION = "anydepth-run", 1
@@ -50,6 +51,8 @@ class Record(BaseModel):
     """One line for every ancestor, the oldest first."""
     training_data: str = ""
     """Hash of the examples that were trained on."""
+    needs: tuple[Need, ...] = ()
+    """Parts that do not come with anydepth."""
     data_directory: str = ""
     """Where the data was; looked at again unless another directory is named or this one is gone."""
 
@@ -83,6 +86,7 @@ class Run:
         if not self.is_finished:
             way_out = "make it again from its parent" if self.is_derived else "finish it with anydepth train --resume"
             raise ModelFileError(f"{self.folder} holds no trained model yet; {way_out}")
+        check_needs(self.record.needs, self.folder, MODEL_KINDS)
         model = load(self.folder).eval()
         known = getattr(model, "config", {})
         for name, value in self.facts.model_options().items():
@@ -97,6 +101,7 @@ class Run:
 
     def dataset(self, root: Path | None) -> Dataset:
         """The data of the run, from a data directory; by default the one that it was trained from."""
+        check_needs(self.record.needs, self.folder, DATA_KINDS)
         try:
             return dataset_of(self.config, self.data_directory if root is None else root)
         except ConfigError as error:
@@ -148,6 +153,7 @@ def new_run(
     transform: dict[str, Any] | None = None,
     training_data: str = "",
     data: Path | None = None,
+    needs: tuple[Need, ...] = (),
 ) -> Run:
     """Make a run folder; one that holds a run, or what is left of one, is refused."""
     check_vacant(folder)
@@ -162,6 +168,7 @@ def new_run(
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
         training_data=training_data if parent is None else parent.record.training_data,
+        needs=needs if parent is None else parent.record.needs,
         data_directory=_remembered(parent, data),
     )
     artifact.make_folder(folder)

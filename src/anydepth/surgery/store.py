@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from warnings import warn
 
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from anydepth.artifact.writing import staged
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import check_modest, forms_of, is_form, weights_of
 from anydepth.block.roles import unfilled
-from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
+from anydepth.errors import AnydepthError, AnydepthWarning, ConfigError, ModelFileError
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.change import Change
@@ -28,8 +28,25 @@ MODEL, TENSORS = "model.json", "model.safetensors"
 _SAME = "build the same architecture first"
 
 
+class Place(NamedTuple):
+    """Where the two files of a model are."""
+
+    tensors: Path
+    model: Path
+
+
+def place_of(path: Path) -> Place:
+    """In a folder; or, for FILE.safetensors, that and FILE.json beside it."""
+    if path.suffix.lower() == Path(TENSORS).suffix and not path.is_dir():
+        return Place(path, path.with_suffix(Path(MODEL).suffix))
+    return Place(path / TENSORS, path / MODEL)
+
+
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
-    """Write a model into a folder; the tensors first, then the description that vouches for them."""
+    """Write a model into a folder, or as FILE.safetensors with FILE.json beside it.
+
+    The tensors come first, then the description that vouches for them.
+    """
     folder = Path(folder)
     for block in blocks_in(model).values():
         block.check_inputs()
@@ -44,8 +61,23 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
         "sha256": artifact.digest(content),
     }
     sealed = artifact.json_bytes(artifact.sealed(description))
-    artifact.write_pair(folder / TENSORS, content, folder / MODEL, sealed)
+    place = place_of(folder)
+    if place.model.parent != folder:
+        _check_ours(place.model)
+    artifact.write_pair(place.tensors, content, place.model, sealed)
     return folder
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to write over a file that describes something else."""
+    if not path.exists():
+        return
+    try:
+        is_ours = artifact.read_json(path).get("format") == FORMAT
+    except AnydepthError:
+        is_ours = False
+    if not is_ours:
+        raise ConfigError(f"{path} is there and describes no model; save under another name, or move it away")
 
 
 def describe_blocks(model: nn.Module) -> dict[str, Any]:
@@ -54,14 +86,16 @@ def describe_blocks(model: nn.Module) -> dict[str, Any]:
 
 
 def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfinite: bool = False) -> nn.Module:
-    """The saved model: built from its registered parts, or filled into a model of the same architecture.
+    """The saved model, from a folder or a .safetensors file: built from its registered parts, or filled into a model of
+    the same architecture.
 
     The blocks of `into` take on the sizes, bases and solvers of the file; it is unchanged when
     the file does not fit. Weights that are not finite are refused unless they are allowed.
     """
     folder = Path(folder)
-    described, tensors = _whole_pair(folder, allow_nonfinite)
-    with _blamed_on(folder / MODEL):
+    place = place_of(folder)
+    described, tensors = _whole_pair(place, allow_nonfinite)
+    with _blamed_on(place.model):
         check_modest(described)
         if into is not None:
             _fill(into, described["blocks"], tensors, assign=False)
@@ -133,22 +167,22 @@ def _description(path: Path) -> dict[str, Any]:
     return described
 
 
-def _whole_pair(folder: Path, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _whole_pair(place: Place, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The description and the tensors it vouches for; it may still be staged, if saving was killed halfway."""
-    waiting = staged(folder / MODEL)
+    waiting = staged(place.model)
     try:
-        return _pair(folder, folder / MODEL, allow_nonfinite)
+        return _pair(place, allow_nonfinite)
     except ModelFileError:
         if not waiting.exists():
             raise
         with suppress(ModelFileError):
-            return _pair(folder, waiting, allow_nonfinite)
+            return _pair(place._replace(model=waiting), allow_nonfinite)
         raise
 
 
-def _pair(folder: Path, path: Path, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    described = _description(path)
-    tensors = artifact.read_tensors(folder / TENSORS, described["tensors"], described["sha256"], allow_nonfinite)
+def _pair(place: Place, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    described = _description(place.model)
+    tensors = artifact.read_tensors(place.tensors, described["tensors"], described["sha256"], allow_nonfinite)
     return described, tensors
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from anydepth.printing import html_table, text_table
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.change import Form
 
@@ -32,12 +33,19 @@ class Summary:
         return sum(row.nfe for row in self.rows)
 
     def __str__(self) -> str:
-        head = ("block", "unit", "weights", "solver", "scale", "NFE", "parameters", "state")
-        body = [_cells(row) for row in self.rows]
+        return text_table(_HEAD, self._body(), left=4)
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEAD, self._body())
+
+    def _body(self) -> list[tuple[str, ...]]:
         inside = sum(row.form.parameters for row in self.rows)
         rest = ("(the rest)", "", "", "", "", "", f"{self.parameters - inside:,}", "")
         total = ("total", "", "", "", "", str(self.nfe), f"{self.parameters:,}", "")
-        return _table([head, *body, rest, total])
+        return [*map(_cells, self.rows), rest, total]
+
+
+_HEAD = ("block", "unit", "weights", "solver", "scale", "NFE", "parameters", "state")
 
 
 def summary(model: nn.Module) -> Summary:
@@ -64,12 +72,3 @@ def _cells(row: BlockRow) -> tuple[str, ...]:
         *(row.name, row.unit, form.weights, form.solver, f"{row.scale:g}", str(row.nfe)),
         *(f"{form.parameters:,}", f"{form.state:,}"),
     )
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

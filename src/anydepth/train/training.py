@@ -15,9 +15,11 @@ from anydepth.runs.config import RunConfig
 from anydepth.runs.device import device_of
 from anydepth.runs.folder import RECORD, Run, dataset_of, new_run, open_run
 from anydepth.runs.lock import locked, refuse_if_locked
+from anydepth.runs.needs import check_needs
 from anydepth.runs.progress import Watch
 from anydepth.surgery.store import save
 from anydepth.train.interrupt import interruptible
+from anydepth.train.needs import TRAINING_KINDS, needs_of
 from anydepth.train.prepare import prepare, warm_up
 from anydepth.train.ranks import Ranks, connected
 from anydepth.train.trainer import Trainer
@@ -35,8 +37,10 @@ def train(
         torch.set_num_threads(config.threads)
     with interruptible() as interrupt, connected(device_of(config)) as ranks:
         is_there = _look(folder, resume, ranks)
-        if is_there and data is None:
-            data = open_run(folder).data_directory
+        if is_there:
+            before = open_run(folder)
+            check_needs(before.record.needs, folder, TRAINING_KINDS)
+            data = before.data_directory if data is None else data
         dataset = dataset_of(config, data)
         dataset.demand()
         warm_up()
@@ -52,7 +56,8 @@ def train(
                 if is_there:
                     _check_same(open_run(folder), config, prepared.facts, data_hash)
                 else:
-                    new_run(folder, config, prepared.facts, training_data=data_hash, data=dataset.root)
+                    needs = needs_of(config)
+                    new_run(folder, config, prepared.facts, training_data=data_hash, data=dataset.root, needs=needs)
             ranks.wait()
             run = open_run(folder)
             if run.is_over:

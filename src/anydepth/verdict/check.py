@@ -18,6 +18,7 @@ from anydepth.measure.distance import distance as distance_between
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.observed_order import observed_order
 from anydepth.measure.predictions import Margin, Reader, examples_of, gap
+from anydepth.printing import html_table, text_table
 from anydepth.reporting import Report
 from anydepth.verdict.arguments import are_classes, subject_of
 from anydepth.verdict.row import SolverRow, is_as_accurate, row_of
@@ -61,6 +62,30 @@ class Verdict:
     def describe(self) -> dict[str, Any]:
         """JSON values."""
         return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self._word}: {self.reason}\n{text_table(_HEAD, self._body())}"
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEAD, self._body(), above=f"{self._word}: {self.reason}")
+
+    @property
+    def _word(self) -> str:
+        return "proper" if self.proper else "not proper"
+
+    def _body(self) -> list[tuple[str, ...]]:
+        return [_cells(row) for row in (*self.table, *self.coarser)]
+
+
+_HEAD = ("solver", "NFE", "same", "accuracy", "change", "error")
+
+
+def _cells(row: SolverRow) -> tuple[str, ...]:
+    """A solver of larger error than the trained one, which does not count, is starred."""
+    same, accuracy = ("-" if x is None else f"{x:.1f} %" for x in (row.agreement, row.accuracy))
+    change = "not finite" if row.distance is None else f"{row.distance:.1e}"
+    error = "-" if row.error is None else f"{row.error:.1e}"
+    return row.solver + ("" if row.counts else " *"), str(row.nfe), same, accuracy, change, error
 
 
 def check(

@@ -14,6 +14,7 @@ from anydepth.data.table import Table
 from anydepth.errors import NumericalError
 from anydepth.runs.folder import discard_run, new_run
 from anydepth.runs.progress import Watch
+from anydepth.train.needs import needs_of
 from anydepth.train.prepare import prepare, warm_up
 from anydepth.train.trainer import Trainer
 from anydepth_papers.adaption_settings import LOOKED_AT
@@ -155,7 +156,7 @@ def watched(study: Study, name: str, task: Task, seed: int) -> list[Look] | None
     folder = study.folder / "watched" / f"{name}-{seed}"
     discard_run(folder)
     looking = Looking(data.part("test"), prepared.facts, study.settings.every)
-    looking.trainer = Trainer(prepared, new_run(folder, config, prepared.facts), looking)
+    looking.trainer = Trainer(prepared, new_run(folder, config, prepared.facts, needs=needs_of(config)), looking)
     try:
         looking.trainer.fit()
     except NumericalError:

@@ -91,10 +91,11 @@ class IdxImages(Source):
         return self.labels
 
 
-def _remotes(url: str, folder: str, *checksums: str) -> tuple[Remote, ...]:
-    return tuple(
-        Remote(f"{url}{name}.gz", f"{folder}/{name}.gz", md5) for name, md5 in zip(_NAMES, checksums, strict=True)
-    )
+def _remotes(
+    url: str, folder: str, *checksums: str, contents: tuple[str | None, ...] = (None,) * 4
+) -> tuple[Remote, ...]:
+    files = zip(_NAMES, checksums, contents, strict=True)
+    return tuple(Remote(f"{url}{name}.gz", f"{folder}/{name}.gz", md5, content) for name, md5, content in files)
 
 
 @SOURCES.register("mnist")
@@ -110,6 +111,12 @@ class Mnist(IdxImages):
         "d53e105ee54ea40749a09fcbcd1e9432",
         "9fb629c4189551a2d022fa330f9573f3",
         "ec29112dd5afa0611ce80d1b7f02629c",
+        contents=(
+            "6bbc9ace898e44ae57da46a324031adb",
+            "a25bea736e30d166cdddb491f175f624",
+            "2646ac647ad5339dbf082846283269ea",
+            "27ae3e4e09519cfbb04c329615203637",
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from itertools import product
 from torch import nn
 
 from anydepth.depth.bases import BASES
+from anydepth.depth.ladder import ladder
 from anydepth.depth.schemes import SCHEMES, fixed_schemes
 from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_of
@@ -22,14 +23,15 @@ BY_ORDER = {1: "euler", 2: "midpoint", 4: "rk4"}
 class Axes:
     """What a grid of candidates is made of."""
 
-    bases: tuple[str, ...]
-    sizes: tuple[int, ...]
+    sizes: dict[str, tuple[int, ...]]
+    """Of every basis."""
     steps: tuple[int, ...]
     schemes: tuple[str, ...]
 
     def candidates(self) -> list[Form]:
-        """The largest first."""
-        return [Form(*point) for point in product(self.bases, self.sizes, self.steps, self.schemes)]
+        """By basis, the largest first."""
+        kinds = ((basis, size) for basis, sizes in self.sizes.items() for size in sizes)
+        return [Form(*kind, *way) for kind, way in product(kinds, product(self.steps, self.schemes))]
 
 
 def axes_of(
@@ -39,37 +41,31 @@ def axes_of(
     steps: Sequence[int] | None = None,
     schemes: Sequence[str] | None = None,
 ) -> Axes:
-    """What was asked for; else the model's own basis, its size and steps halved to 1, its scheme and simpler ones."""
+    """What was asked for; else the model's own basis, its size down the ladder of nested sizes (all of them where there
+    are few), its steps halved to 1, its scheme and simpler ones."""
     own = form_of(model)
     chosen = tuple(dict.fromkeys(bases or (own.basis,)))
     for name in chosen:
         if name != MIXED:
             BASES[name]
     return Axes(
-        chosen,
-        _counts("size", sizes or _halved(own.size, chosen)),
+        {basis: _counts("size", sizes or _smaller(basis, own.size)) for basis in chosen},
         _counts("steps", steps or _halved(own.steps or STEPS_WITHOUT_GRID)),
         _fixed(schemes) if schemes else _simpler(model),
     )
 
 
-def _halved(count: int, bases: Sequence[str] = ()) -> list[int]:
-    """count, count / 2, ..., 1; a size that a basis does not have is one less."""
+def _smaller(basis: str, size: int) -> Sequence[int]:
+    """Down to 1: the nested sizes of a basis; halves where every tensor has its own."""
+    return _halved(size) if basis == MIXED else ladder(basis, size)
+
+
+def _halved(count: int) -> list[int]:
+    """count, count / 2, ..., 1."""
     found = [count]
     while found[-1] > 1:
-        half = found[-1] // 2
-        found.append(half if _exists(half, bases) else half - 1)
+        found.append(found[-1] // 2)
     return found
-
-
-def _exists(size: int, bases: Sequence[str]) -> bool:
-    try:
-        for name in bases:
-            if name != MIXED:
-                BASES[name](size)
-    except ConfigError:
-        return False
-    return True
 
 
 def _simpler(model: nn.Module) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 from anydepth.deploy.sweeps.budget import CONFIDENCE, Budget
 from anydepth.errors import BudgetError
 from anydepth.measure.paired import Paired
-from anydepth.measure.ranking import CLOSE, drop_of, loss_in
+from anydepth.measure.ranking import CLOSE, drop_of, loss_in, shown
+from anydepth.printing import html_table, text_table
 from anydepth.surgery.forms import Form
 
 COSTS = ("parameters", "latency_ms")
@@ -186,6 +187,26 @@ class Sweep:
             "more validation data or a lower --confidence"
         )
 
+    def __str__(self) -> str:
+        note = f"\n{self.note}" if self.note else ""
+        return f"{self._title}\n{text_table(self.head, self.body())}{note}"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.head, self.body(), above=self._title, below=self.note)
+
+    @property
+    def _title(self) -> str:
+        return f"{len(self.rows)} forms; those that none beats in every way (* as trained):"
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        return ("form", self.metric, "same", "parameters", "NFE", "ms", "MB")
+
+    def body(self) -> list[tuple[str, ...]]:
+        """The front, best first; then the source where it is not on it."""
+        best = sorted(self.front, key=lambda row: (loss_in(self.metric, row.value), row.parameters, row.latency_ms))
+        return [_cells(self.metric, row) for row in (*best, *(() if self.source in best else (self.source,)))]
+
     def describe(self) -> dict[str, Any]:
         """JSON values."""
         fronts = {"all": self.front} | {cost: self.front_by(cost) for cost in COSTS}
@@ -202,6 +223,18 @@ class Sweep:
             "rows": [row.describe() for row in self.rows],
             "refused": self.refused,
         }
+
+
+def _cells(metric: str, row: FormRow) -> tuple[str, ...]:
+    return (
+        row.name + (" *" if row.is_source else ""),
+        shown(metric, row.value),
+        "-" if row.agreement is None else f"{row.agreement:.1f} %",
+        f"{row.parameters:,}",
+        str(row.nfe),
+        f"{row.latency_ms:.3g}",
+        f"{row.memory_bytes / 1e6:.2g}",
+    )
 
 
 def front(rows: Iterable[FormRow], metric: str, costs: Sequence[str] = COSTS) -> tuple[FormRow, ...]:

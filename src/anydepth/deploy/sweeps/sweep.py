@@ -60,8 +60,9 @@ def sweep(
     Args:
         subject: a model, given with batches; or a run or its folder.
         batches: of a model, inputs or pairs of inputs and labels.
-        bases, sizes, steps, schemes: the grid; by default the model's own basis, its size and its steps halved down
-            to 1, its scheme and one of every lower order.
+        bases, sizes, steps, schemes: the grid; by default the model's own basis, its size down the ladder of nested
+            sizes (linear 9, 5, 3, 2, 1; all sizes up to 4), its steps halved down to 1, its
+            scheme and one of every lower order.
         split: of a run, the part of its data; None: no data, errors are estimated on random inputs.
         data: of a run, the data directory.
         examples: of a run, measure on so many examples at most.

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, get_args
 
 from torch import nn
 
 from anydepth.errors import ConfigError
-from anydepth.registry import Registry
+from anydepth.registry import Registry, check_options
 from anydepth.runs.config import RunConfig
-from anydepth.runs.control import ControlSettings
+from anydepth.runs.control import ControlSettings, NoControl, OwnControl
 from anydepth.solve.solver import Solver
 from anydepth.train.control.probe import Probe, solvers_of
 
@@ -64,13 +64,22 @@ class Controller(Protocol):
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision: ...
 
 
-CONTROLLERS: Registry[Callable[[Any], Controller]] = Registry("step controller", package="anydepth.train.control")
-"""Controllers by name; one is made from its settings."""
+CONTROLLERS: Registry[Callable[..., Controller]] = Registry("step controller", package="anydepth.train.control")
+"""Controllers by name. Those of anydepth are made from their settings, others from `control.options` by keyword."""
 
 
 def make_controller(settings: ControlSettings) -> Controller | None:
     """The controller that is asked for; None: the solver stays what it is."""
-    return None if settings.name == "none" else CONTROLLERS[settings.name](settings)
+    if isinstance(settings, NoControl):
+        return None
+    if not isinstance(settings, OwnControl):
+        return CONTROLLERS[settings.name](settings)
+    name = settings.controller
+    make = CONTROLLERS[name]
+    if any(name == kind.model_fields["name"].default for kind in get_args(ControlSettings)):
+        raise ConfigError(f"{CONTROLLERS.kind} {name!r} is ours and has its own settings; use control.name={name}")
+    check_options(f"{CONTROLLERS.kind} {name!r}", make, settings.options)
+    return make(**settings.options)
 
 
 def check_control(config: RunConfig, model: nn.Module) -> None:
