@@ -8,8 +8,9 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
 
+# Each worker starts with half of the tests, in their order, so that runs shared by a file are made once.
 test: $(READY)
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
 evidence: $(READY)
@@ -31,7 +32,7 @@ campaign-status: $(READY)
 
 # The tests that `make test` leaves out, and the property tests of files with many examples: hours.
 soak: $(READY)
-	$(BIN)/pytest -n 2 -m "slow or soak or fuzz" --hypothesis-profile=soak
+	$(BIN)/pytest -n 2 --dist worksteal -m "slow or soak or fuzz" --hypothesis-profile=soak
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -17,16 +17,16 @@ from math import isfinite
 from pathlib import Path
 
 from anydepth import artifact
-from anydepth.deploy.sweeps.bench import Bench
 from anydepth.deploy.sweeps.budget import Budget
-from anydepth.deploy.sweeps.candidates import made
-from anydepth.deploy.sweeps.inputs import given_by_run
-from anydepth.deploy.sweeps.metrics import drop_of, loss_in
 from anydepth.deploy.sweeps.pick import ROUNDS, pick
+from anydepth.deploy.sweeps.result import FormRow, Sweep
 from anydepth.deploy.sweeps.sweep import sweep, threads_set_to
-from anydepth.deploy.sweeps.table import Row, Sweep
+from anydepth.deploy.sweeps.sweep_inputs import inputs_of_run
 from anydepth.errors import BudgetError
-from anydepth.train.runs import open_run
+from anydepth.measure.form_meter import FormMeter
+from anydepth.measure.ranking import drop_of, loss_in
+from anydepth.runs.folder import open_run
+from anydepth.surgery.forms import in_form
 
 NEAR = 0.1
 """Share of the best feasible value that a pick may be off."""
@@ -57,7 +57,7 @@ def budgets_for(table: Sweep) -> list[Budget]:
     ]
 
 
-def is_near(table: Sweep, budget: Budget, picked: Row) -> bool:
+def is_near(table: Sweep, budget: Budget, picked: FormRow) -> bool:
     """Whether the pick is within 10 % of the best row that fits, in what it was picked by."""
     best = table.ranked(budget)[0]
     if budget.is_drop_alone:
@@ -71,23 +71,23 @@ class Check:
     """One run: what picks see, and what they are judged by."""
 
     table: Sweep
-    bench: Bench
+    meter: FormMeter
     drops: dict[str, float]
     """Of every form on the test part."""
 
     def budget(self, budget: Budget) -> dict[str, object]:
         """What became of one budget."""
-        bench = self.bench
+        meter = self.meter
         try:
-            picked = pick(self.table, budget, lambda row: bench.cost(made(bench.model, row.candidate)).latency_ms)
+            picked = pick(self.table, budget, lambda row: meter.cost(in_form(meter.model, row.form)).latency_ms)
         except BudgetError as error:
             return {"budget": budget.describe(), "is_met": False, "reason": str(error)}
         found = {"budget": budget.describe(), **self._verdict(budget, picked.row)}
         return found | (self._by_test(budget, picked.row) if budget.max_drop is not None else {})
 
-    def _verdict(self, budget: Budget, row: Row) -> dict[str, object]:
-        model, table, drop = made(self.bench.model, row.candidate), self.table, self.drops[row.name]
-        fresh = self.bench.cost(model).latency_ms
+    def _verdict(self, budget: Budget, row: FormRow) -> dict[str, object]:
+        model, table, drop = in_form(self.meter.model, row.form), self.table, self.drops[row.name]
+        fresh = self.meter.cost(model).latency_ms
         is_small = budget.max_params is None or sum(p.numel() for p in model.parameters()) <= budget.max_params
         is_quick, is_timely = (
             budget.max_latency_ms is None or fresh <= (1 + late) * budget.max_latency_ms for late in (LATE, 0)
@@ -106,7 +106,7 @@ class Check:
             "best_on_the_sweep": table.ranked(budget)[0].name,
         }
 
-    def _by_test(self, budget: Budget, row: Row) -> dict[str, object]:
+    def _by_test(self, budget: Budget, row: FormRow) -> dict[str, object]:
         """How far from the best whose drop on the test part is within the budget; and the pick by measured drops."""
         measured = self.table.ranked(replace(budget, confidence=0.0))[0]
         told = {"as_measured": measured.name, "as_measured_test_drop": round(self.drops[measured.name], 4)}
@@ -124,11 +124,11 @@ class Check:
         return told | {"best_by_test": best.name, "points_below_it": self.drops[row.name] - self.drops[best.name]}
 
 
-def drops_on(test: Bench, table: Sweep) -> dict[str, float]:
+def drops_on(test: FormMeter, table: Sweep) -> dict[str, float]:
     """Of all forms."""
     source, found = test.value(test.source_outputs), {}
     for row in table.rows:
-        outputs = test.outputs(made(test.model, row.candidate))
+        outputs = test.outputs(in_form(test.model, row.form))
         found[row.name] = drop_of(test.metric, None if outputs is None else test.value(outputs), source)
     return found
 
@@ -144,11 +144,11 @@ def main() -> None:
     run = open_run(given.run)
     with threads_set_to(given.threads):
         table = sweep(run, data=given.data, rounds=given.rounds)
-        bench, test = (
-            given_by_run(run, given.data, part, None, table.settings["batch"], ROUNDS).bench
+        meter, test = (
+            inputs_of_run(run, given.data, part, None, table.settings["batch"], ROUNDS).meter
             for part in ("validation", "test")
         )
-        check = Check(table, bench, drops_on(test, table))
+        check = Check(table, meter, drops_on(test, table))
         results = [check.budget(budget) for budget in budgets_for(table)]
     found = {
         "settings": table.settings,

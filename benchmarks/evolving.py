@@ -5,10 +5,10 @@ import json
 
 import torch
 
-from anydepth.deploy.bench.sides import training_step
-from anydepth.deploy.bench.timing import ratios
 from anydepth.measure.cost import interleaved
 from anydepth.zoo.parts import build
+from anydepth_papers.bench.sides import training_step
+from anydepth_papers.bench.timing import ratios
 from anydepth_papers.recipes.anodev2 import block_options
 
 STEPS = 5

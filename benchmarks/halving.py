@@ -6,10 +6,10 @@ from functools import partial
 import torch
 
 import anydepth as ad
-from anydepth.deploy.bench.cases import SHAPES
-from anydepth.deploy.bench.sides import answer
-from anydepth.deploy.bench.timing import ratios
 from anydepth.measure.cost import interleaved
+from anydepth_papers.bench.cases import SHAPES
+from anydepth_papers.bench.sides import answer
+from anydepth_papers.bench.timing import ratios
 
 ROUNDS = {1: 101, 128: 15}
 

@@ -17,13 +17,14 @@ from pathlib import Path
 import torch
 
 from anydepth import artifact
-from anydepth.deploy.sweeps.candidates import axes_of, form_of, made
-from anydepth.deploy.sweeps.inputs import given_by_run
-from anydepth.deploy.sweeps.paired import Answers
+from anydepth.deploy.sweeps.candidates import axes_of
+from anydepth.deploy.sweeps.result import RIVALS
 from anydepth.deploy.sweeps.sweep import threads_set_to
-from anydepth.deploy.sweeps.table import RIVALS
+from anydepth.deploy.sweeps.sweep_inputs import inputs_of_run
+from anydepth.measure.paired import Answers
+from anydepth.runs.folder import Run, open_run
+from anydepth.surgery.forms import form_of, in_form
 from anydepth.surgery.summary import summary
-from anydepth.train.runs import Run, open_run
 
 COUNTS = (100, 200, 400, 1000, 3000)
 """Images drawn."""
@@ -35,12 +36,12 @@ LARGEST, BELOW = 20.0, 0.004
 
 def answers(run: Run, data: Path | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Of every form what is lost (1) and gained (-1) on every image, the smallest first; and which is the source."""
-    bench = given_by_run(run, data, "validation", None, 1, 1).bench
-    labels = torch.cat([part.targets.cpu() for part in bench.examples or ()])
-    source, rows = form_of(bench.model), []
-    for candidate in [source, *(form for form in axes_of(bench.model).candidates() if form != source)]:
-        model = bench.model if candidate == source else made(bench.model, candidate)
-        outputs = bench.outputs(model)
+    meter = inputs_of_run(run, data, "validation", None, 1, 1).meter
+    labels = torch.cat([part.targets.cpu() for part in meter.examples or ()])
+    source, rows = form_of(meter.model), []
+    for candidate in [source, *(form for form in axes_of(meter.model).candidates() if form != source)]:
+        model = meter.model if candidate == source else in_form(meter.model, candidate)
+        outputs = meter.outputs(model)
         if outputs is not None:
             told = summary(model)
             right = torch.cat([out.argmax(-1) for out in outputs]) == labels

@@ -26,8 +26,8 @@ from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import AnydepthError
 from anydepth.recipes import RECIPES
-from anydepth.train.loop import train
-from anydepth.train.override import override
+from anydepth.runs.override import override
+from anydepth.train.training import train
 
 MODES = ("backprop", "checkpoint", "adjoint", "kkt")
 SHAPES = {2: (5, 4), 3: (2, 3, 4), 4: (3, 4, 5, 5)}

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import torch
 
-from anydepth.deploy.bench.timing import ratios
 from anydepth.measure.cost import interleaved
 from anydepth.recipes import RECIPES
-from anydepth.train.override import override
+from anydepth.runs.folder import dataset_of, new_run
+from anydepth.runs.override import override
 from anydepth.train.prepare import prepare
-from anydepth.train.runs import dataset_of, new_run
 from anydepth.train.trainer import Trainer
+from anydepth_papers.bench.timing import ratios
 from anydepth_papers.ensemble import Ensemble
 
 SEEDS = 5
@@ -34,7 +34,7 @@ def sides(recipe: str, folder: Path) -> dict:
     order, orders = trainer._order(), ensemble._order(0)
     return {
         "one": lambda: trainer._step(order[0], 0),
-        f"{SEEDS} together": lambda: ensemble.step(0, orders[:, 0]),
+        f"{SEEDS} together": lambda: ensemble.step(0, orders[0]),
     }
 
 

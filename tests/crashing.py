@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from anydepth import artifact
-from anydepth.train.loop import train
+from anydepth.train.training import train
 from processes import command
 from small_runs import tiny
 
@@ -28,9 +28,9 @@ POINTS = (
 
 
 def config(*settings):
-    """Twelve steps with two refinements, an average, and a checkpoint after every step."""
-    grown = ('refine={"at": [4, 9], "unit": "step"}', "checkpoint_minutes=0", "training.ema=0.5", "data.crop=1")
-    return tiny("training.epochs=4", "model.options.basis=linear", *grown, *settings)
+    """Nine steps with a refinement within an epoch and one after it, an average, and a checkpoint after every step."""
+    grown = ('refine={"at": [4, 6], "unit": "step"}', "checkpoint_minutes=0", "training.ema=0.5", "data.crop=1")
+    return tiny("training.epochs=3", "model.options.basis=linear", *grown, *settings)
 
 
 class Crash(BaseException):
@@ -77,11 +77,16 @@ def orphans(folder):
     return found + [path.name for path in (folder / "checkpoints").iterdir() if path.stem not in stems]
 
 
-def start(folder, settings, *extra, processes=1, code=None):
-    """`anydepth train` in a process of its own, or in several under torchrun."""
+def words_of(folder, settings):
+    """Words of the command line that train a config, or go on with it."""
     path = Path(f"{folder}.config.json")
     path.write_text(json.dumps(settings.plain()))
-    words = ["train", str(path), "--out", str(folder), "--resume", *extra]
+    return ["train", str(path), "--out", str(folder), "--resume"]
+
+
+def start(folder, settings, processes=1, code=None):
+    """`anydepth train` in a process of its own, or in several under torchrun."""
+    words = words_of(folder, settings)
     if processes == 1 and code is None:
         return command(Path(f"{folder}.told"), *words)
     program = ["-c", code]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from anydepth.train.config import read_config
-from anydepth.train.override import override
+from anydepth.runs.config import read_config
+from anydepth.runs.override import override
 
 TINY = {
     "data": {"name": "digits", "limit": 48, "validation": 20},

@@ -14,9 +14,9 @@ import torch
 from anydepth.data.sources.digits import Digits
 from anydepth.errors import ConfigError
 from anydepth.recipes import RECIPES
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run, save_derived
+from anydepth.runs.folder import open_run, save_derived
 from anydepth.train.trainer import Trainer
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny
 

@@ -1,6 +1,7 @@
 """RunConfig: everything wrong is refused in one line, every field has an effect."""
 
 import json
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Union, get_args, get_origin
@@ -13,16 +14,15 @@ from anydepth.artifact import digest, pack_tensors
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
 from anydepth.recipes import RECIPES
+from anydepth.runs.config import RunConfig, read_config
+from anydepth.runs.folder import Run, dataset_of, open_run
+from anydepth.runs.override import override
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.config import RunConfig, read_config
-from anydepth.train.control.choose import make_controller
-from anydepth.train.control.controller import Clock
-from anydepth.train.loop import train
-from anydepth.train.override import override
+from anydepth.train.control.controller import Clock, make_controller
 from anydepth.train.prepare import prepare
-from anydepth.train.runs import Run, dataset_of, open_run
 from anydepth.train.trainer import Trainer
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import TINY, tiny, tiny_tagger, write_treebank
 
@@ -53,7 +53,6 @@ LACKING = {"schedule.name=step": ("schedule.milestones=[1]",)}
 
 def wrong_values(path, field):
     """Values that no field of this kind takes."""
-    schema = RunConfig.model_json_schema()
     yield '{"a": {"b": 1}}' if field.annotation is not dict and "options" not in path else "3"
     yield "[[]]"
     kinds = str(field.annotation)
@@ -63,19 +62,26 @@ def wrong_values(path, field):
         yield from ("maybe", "1")
     if "Literal" in kinds:
         yield "nonesuch"
-    assert schema["additionalProperties"] is False
 
 
-WRONG = [(path, chosen, value) for path, chosen, field in LEAVES for value in wrong_values(path, field)]
-
-
-@pytest.mark.parametrize(("path", "chosen", "value"), WRONG)
-def test_wrong_values_are_refused_in_one_line(path, chosen, value, capsys, tmp_path):
+@pytest.mark.parametrize(("path", "chosen", "field"), LEAVES, ids=lambda part: str(part)[:60])
+def test_wrong_values_are_refused_in_one_line(path, chosen, field, capsys, tmp_path):
+    """All of them by the config, one of them by the command too."""
     extras = [setting for choice in chosen for setting in (choice, *LACKING.get(choice, ()))]
-    settings = [part for setting in (*extras, f"{path}={value}") for part in ("--set", setting)]
+    values, config = list(wrong_values(path, field)), RECIPES["digits"]()
+    for value in values:
+        with pytest.raises(ConfigError) as refused:
+            override(config, [*extras, f"{path}={value}"])
+        assert path.split(".")[-1] in str(refused.value)
+        assert "\n" not in str(refused.value)
+    settings = [part for setting in (*extras, f"{path}={values[-1]}") for part in ("--set", setting)]
     done = run_command(capsys, "train", "digits", "--out", tmp_path / "run", *settings)
     assert_refused(done, 2, path.split(".")[-1])
     assert not (tmp_path / "run").exists()
+
+
+def test_the_schema_says_that_nothing_else_is_taken():
+    assert RunConfig.model_json_schema()["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(
@@ -329,13 +335,23 @@ def test_the_table_of_effects_has_every_field():
     assert set(EFFECTS) == {path for path, _, _ in LEAVES}
 
 
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory):
+    """What is seen with the settings that a field starts from; those that several fields share are trained once."""
+
+    @cache
+    def found(observe, settings):
+        return observe(tmp_path_factory.mktemp("unchanged") / "run", tiny(*settings))
+
+    return found
+
+
 @pytest.mark.parametrize("path", [path for path, (_, _, observe) in EFFECTS.items() if observe])
 @pytest.mark.filterwarnings("ignore:block .* not nested")
-def test_every_field_has_an_effect(path, tmp_path):
+def test_every_field_has_an_effect(path, unchanged, tmp_path):
     settings, value, observe = EFFECTS[path]
-    before = observe(tmp_path / "before", tiny(*settings))
     after = observe(tmp_path / "after", tiny(*settings, f"{path}={value}"))
-    assert before != after
+    assert unchanged(observe, tuple(settings)) != after
 
 
 def test_warmup_of_the_other_schedules(tmp_path):

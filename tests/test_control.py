@@ -18,23 +18,19 @@ import anydepth as ad
 from anydepth.block.form import weights_of
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
+from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.control import PaperControl, SteadyControl, ToleranceControl
+from anydepth.runs.folder import Run, dataset_of, open_run
 from anydepth.solve.solver import make_solver
-from anydepth.train.checkpoint import manifests, read_checkpoint
-from anydepth.train.control.algorithm import Algorithm
-from anydepth.train.control.choose import CONTROLLERS, make_controller
-from anydepth.train.control.controller import Clock
-from anydepth.train.control.error import Error, measure, of_chances, of_outputs, of_predictions
-from anydepth.train.control.first import first_step
-from anydepth.train.control.paper import Paper, step_of
-from anydepth.train.control.paper_tolerance import PaperTolerance
+from anydepth.train.control.controller import CONTROLLERS, Clock, make_controller
+from anydepth.train.control.estimate import Error, first_step, measure, of_chances, of_outputs, of_predictions
+from anydepth.train.control.paper import Algorithm, Paper, PaperTolerance, step_of
 from anydepth.train.control.probe import Probe
-from anydepth.train.control.settings import PaperControl, SteadyControl, ToleranceControl
 from anydepth.train.control.steady import AIM, ALARM, Memory, Steady
 from anydepth.train.control.steer import steer
-from anydepth.train.loop import train
 from anydepth.train.prepare import prepare
-from anydepth.train.runs import Run, dataset_of, open_run
 from anydepth.train.trainer import Trainer
+from anydepth.train.training import train
 from crashing import remains, train_and_crash
 from small_runs import tiny
 

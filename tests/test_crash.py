@@ -20,10 +20,10 @@ from anydepth.errors import (
     ModelFileError,
     StorageError,
 )
-from anydepth.train.checkpoint import manifests, read_checkpoint
-from anydepth.train.lock import locked
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run
+from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.folder import open_run
+from anydepth.runs.lock import locked
+from anydepth.train.training import train
 from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
 
 
@@ -187,8 +187,10 @@ def failing(kind, after):
     return fsync
 
 
-@pytest.mark.parametrize("kind", [errno.ENOSPC, errno.EIO, errno.EROFS])
-@pytest.mark.parametrize("after", [0, 7, 12, 30])
+FAILURES = [*((errno.ENOSPC, after) for after in (0, 7, 12, 30)), (errno.EIO, 7), (errno.EROFS, 12)]
+
+
+@pytest.mark.parametrize(("kind", "after"), FAILURES)
 def test_a_failing_disk_ends_the_run_and_the_last_checkpoint_holds(kind, after, whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -319,8 +321,10 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert before == {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-@pytest.mark.parametrize("basis", ["constant", "bspline", "legendre", "discontinuous"])
+@pytest.mark.parametrize(
+    ("optimizer", "basis"),
+    [("adam", "constant"), ("adamw", "bspline"), ("adamw", "legendre"), ("adam", "discontinuous")],
+)
 def test_every_optimiser_and_basis_resumes_to_the_same_bits(optimizer, basis, tmp_path):
     settings = config(f"optimizer.name={optimizer}", "optimizer.lr=0.003", f"model.options.basis={basis}")
     train(settings, tmp_path / "whole")

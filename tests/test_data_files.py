@@ -16,6 +16,7 @@ from PIL import Image
 from anydepth.data import files
 from anydepth.data.files import Reader, lines
 from anydepth.data.order import Draw, batches
+from anydepth.data.records import Records
 from anydepth.data.sentences import Sentences
 from anydepth.data.source import SOURCES
 from anydepth.data.sources.idx import read_idx
@@ -23,6 +24,7 @@ from anydepth.data.sources.tiny_imagenet import decode
 from anydepth.data.sources.treebank import read_conllu
 from anydepth.data.table import IGNORED
 from anydepth.errors import ConfigError, DataError, StorageError
+from own_data import write_photos, write_table
 
 RANDOM = np.random.default_rng(0)
 IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
@@ -101,12 +103,17 @@ def root(tmp_path):
         make_idx(tmp_path / name)
     make_cifar(tmp_path)
     make_tiny(tmp_path)
+    write_photos(tmp_path / "imagefolder", 3, (8, 20))
+    write_table(tmp_path / "table.csv", 30)
+    np.savez(tmp_path / "arrays.npz", x=pixels(20), y=np.arange(20) % 2)
     for name in ("treebank", "UD_English-GUM", "UD_German-HDT"):
         make_treebank(tmp_path / name)
     return tmp_path
 
 
 def contents(table):
+    if isinstance(table, Records):
+        return [table.fields.numbers, table.targets]
     return [np.asarray(value, object if isinstance(table, Sentences) else None) for value in vars(table).values()][:2]
 
 

@@ -8,7 +8,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md", "docs/training.md", "docs/tagging.md"])
+@pytest.mark.parametrize(
+    "page",
+    ["README.md", "docs/guide.md", "docs/layers.md", "docs/training.md", "docs/tagging.md", "docs/data.md"],
+)
 def test_code_on_the_page_runs(page):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
     assert code

@@ -22,8 +22,8 @@ from anydepth.data.dataset import Dataset
 from anydepth.data.formats import IMAGE_SUFFIXES, PILLOW_FORMATS
 from anydepth.deploy.export.export import export
 from anydepth.errors import AnydepthError, ConfigError, printable
-from anydepth.train.loop import train
-from anydepth.train.runs import dataset_of, open_run
+from anydepth.runs.folder import dataset_of, open_run
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank
 

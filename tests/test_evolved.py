@@ -18,10 +18,10 @@ import anydepth as ad
 from anydepth.block.form import forms_of, weights_of
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import ConfigError, ModelFileError, UnitError
-from anydepth.train.config import read_config
-from anydepth.train.gradients import compare_gradients
-from anydepth.train.loop import train
-from anydepth.train.penalty import penalty
+from anydepth.measure.gradients import compare_gradients
+from anydepth.runs.config import read_config
+from anydepth.train.optimization import penalty
+from anydepth.train.training import train
 from anydepth.weights.evolutions import EVOLUTIONS
 from anydepth.weights.evolutions.rda import ReactionDiffusionAdvection
 from anydepth.weights.evolved import Evolved

@@ -21,8 +21,8 @@ from anydepth.deploy.export.formats import FORMATS, traced
 from anydepth.deploy.export.parity import compare
 from anydepth.deploy.export.ports import drawn, inputs_of, output_of
 from anydepth.errors import ModelFileError
-from anydepth.train.loop import train
-from anydepth.train.runs import open_run, save_derived
+from anydepth.runs.folder import open_run, save_derived
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank
 from test_freeze import FIXED, trained

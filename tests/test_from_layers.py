@@ -235,6 +235,10 @@ def test_any_euler_block_can_become_layers_and_others_are_refused():
     assert len(back) == 6
     torch.testing.assert_close(back(x), model(x), **CLOSE)
     torch.testing.assert_close(ad.to_layers(block)(x), block(x), **CLOSE)
+    holder = nn.Module()
+    holder.inner = block
+    assert len(ad.to_layers(holder).inner) == 5
+    torch.testing.assert_close(ad.to_layers(holder).inner(x), block(x), **CLOSE)
     with pytest.raises(ConfigError, match="set_solver"):
         ad.to_layers(ad.set_solver(block, scheme="rk4"))
 
@@ -270,6 +274,48 @@ def test_what_cannot_be_a_block_is_said_in_one_line():
     hooked[1].register_forward_hook(lambda *_: None)
     with pytest.raises(ConfigError, match="has hooks"):
         ad.from_layers(hooked)
+
+
+class Twice(nn.Sequential):
+    """Not what its layers do one after another."""
+
+    def forward(self, x):
+        return super().forward(x) + x
+
+
+def test_a_sequential_with_a_forward_of_its_own_is_a_model():
+    layers = spread(Twice(*(nn.Linear(3, 3) for _ in range(3))))
+    x = torch.randn(2, 3, dtype=torch.float64)
+    with pytest.raises(ConfigError, match="where="):
+        ad.from_layers(layers)
+    torch.testing.assert_close(ad.from_layers(layers, where="")(x), layers(x), **EXACT)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_narrow_numbers_are_those_of_the_layers_too(dtype):
+    model = spread(Loop()).to(dtype)
+    x = torch.randn(2, 5, dtype=dtype)
+    assert torch.equal(ad.from_layers(model)(x), model(x))
+
+
+@pytest.mark.parametrize("gradient", ["checkpoint", "adjoint"])
+def test_other_gradient_modes_take_the_same_arguments(gradient):
+    model = spread(Loop())
+    made = ad.from_layers(model, gradient=gradient)
+    x, bias = torch.randn(2, 5, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+    out, grad, _ = seen(model, x, None, bias)
+    found, found_grad, _ = seen(made, x, None, bias)
+    torch.testing.assert_close(found, out, **CLOSE)
+    if gradient == "checkpoint":
+        torch.testing.assert_close(found_grad, grad, **CLOSE)
+
+
+def test_compilers_follow():
+    made = ad.from_layers(spread(Loop()))
+    x = torch.randn(2, 5, dtype=torch.float64)
+    with torch.no_grad():
+        found = torch.compile(made, backend="eager")(x)
+    torch.testing.assert_close(found, made(x), **CLOSE)
 
 
 def test_nested_tensors_of_pytorch_are_off_inside_and_on_again_afterwards():

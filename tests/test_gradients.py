@@ -335,7 +335,7 @@ def test_autocast_keeps_the_state_in_float32():
 @pytest.mark.parametrize("mode", [True, False])
 def test_compiled_block_equals_eager(mode):
     torch._dynamo.reset()
-    block = ad.ContinuousBlock(Dense, "linear", 3, scheme="midpoint", steps=3).train(mode)
+    block = ad.ContinuousBlock(Dense, "linear", 2, scheme="midpoint", steps=2).train(mode)
     twin = copy.deepcopy(block)
     compiled = torch.compile(twin, backend="aot_eager")
     x = torch.randn(8, 4)

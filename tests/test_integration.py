@@ -34,10 +34,17 @@ def reference(block, x, times=(1.0,)):
     return torch.from_numpy(solved.y.T.reshape(len(times), *x.shape))
 
 
-@pytest.mark.parametrize("scheme", fixed_schemes())
-def test_measured_order_with_weights_that_vary_over_depth(scheme):
+@pytest.fixture(scope="module")
+def solved():
+    """A start, and where the equation of the smooth block leads from there."""
+    torch.manual_seed(0)
     x = torch.randn(4, 3, dtype=torch.float64)
-    exact = reference(smooth_block(scheme, 1), x)[-1]
+    return x, reference(smooth_block("rk4", 1), x)[-1]
+
+
+@pytest.mark.parametrize("scheme", fixed_schemes())
+def test_measured_order_with_weights_that_vary_over_depth(scheme, solved):
+    x, exact = solved
     counts = (16, 32, 64)
     errors = [gap(smooth_block(scheme, steps)(x), exact) for steps in counts]
     slopes = np.diff(np.log(errors)) / np.diff(np.log(counts))
@@ -92,9 +99,8 @@ def test_trajectory_between_grid_points_follows_the_solution():
         block.trajectory(x, [])
 
 
-def test_non_uniform_grid_and_cut_step():
-    x = torch.randn(4, 3, dtype=torch.float64)
-    exact = reference(smooth_block("rk4", 1), x)[-1]
+def test_non_uniform_grid_and_cut_step(solved):
+    x, exact = solved
     for grid in (through([0, 0.05, 0.2, 0.5, 0.75, 1]), ad.by_step(0.3)):
         coarse, fine = (gap(smooth_block("rk4", g)(x), exact) for g in (grid.refined(16), grid.refined(32)))
         assert coarse / fine == pytest.approx(16, rel=0.5)

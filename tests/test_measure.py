@@ -17,7 +17,7 @@ from anydepth.measure.agreement import wilson
 from anydepth.measure.crossings import crossing_rate, meet, orientation
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.margin import margins, scores, shifts
-from anydepth.measure.order import observed_order
+from anydepth.measure.observed_order import observed_order
 
 # Distances
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anydepth.data.table import IGNORED, Batch
-from anydepth.deploy.sweeps.bench import Bench
-from anydepth.deploy.sweeps.paired import Answers, Errors, errors_of
+from anydepth.measure.form_meter import FormMeter
+from anydepth.measure.paired import Answers, Errors, errors_of
 
 CONFIDENCES = st.sampled_from([0.6, 0.9, 0.95, 0.975, 0.999])
 
@@ -118,7 +118,7 @@ class Said(torch.nn.Module):
 
 
 def bench(source, targets, classes=True):
-    return Bench(Said(source), (torch.zeros(1, 1),), [Batch((torch.zeros(len(source), 1),), targets)], classes)
+    return FormMeter(Said(source), (torch.zeros(1, 1),), [Batch((torch.zeros(len(source), 1),), targets)], classes)
 
 
 def test_answers_are_counted_where_labels_count():

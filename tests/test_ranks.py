@@ -15,9 +15,10 @@ from safetensors.torch import load_file
 
 from anydepth.data.order import Draw, batches
 from anydepth.errors import ConfigError
-from anydepth.train.loop import train
 from anydepth.train.ranks import Ranks
-from crashing import remains, start, wait_for_step
+from anydepth.train.training import train
+from crashing import remains, start, wait_for_step, words_of
+from processes import ranks
 from small_runs import tiny
 
 GROWN = ('refine={"at": [2], "unit": "step"}', "model.options.basis=linear", "data.crop=1")
@@ -36,16 +37,16 @@ def difference(one, two):
 
 
 def run_on(folder, settings, processes):
-    process = start(folder, settings, processes=processes)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    for process in ranks(folder.with_suffix(".told"), processes, *words_of(folder, settings)):
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
     return folder
 
 
 @pytest.mark.parametrize(
     ("settings", "tolerance"),
     [
-        (("training.precision=float64", "training.epochs=7"), 1e-9),
+        pytest.param(("training.precision=float64", "training.epochs=7"), 1e-9, marks=pytest.mark.slow),
         pytest.param(
             ('training={"steps": 5, "batch": 16}',),
             1e-5,
@@ -60,13 +61,19 @@ def run_on(folder, settings, processes):
     ids=["float64, 21 steps", "float32, 5 steps", "checkpoint"],
 )
 def test_two_ranks_train_what_one_trains(settings, tolerance, tmp_path):
+    """Without a kill; `make test` has the one below."""
     config = tiny(*GROWN, *settings)
     train(config, tmp_path / "one")
     run_on(tmp_path / "two", config, 2)
-    assert difference(tmp_path / "one", tmp_path / "two") <= tolerance
-    one, two = (remains(tmp_path / name)[2] for name in ("one", "two"))
-    assert [line["kind"] for line in one] == [line["kind"] for line in two]
-    assert one[-1]["test_loss"] == pytest.approx(two[-1]["test_loss"], rel=max(tolerance, 1e-6))
+    assert_same_training(tmp_path / "one", tmp_path / "two", tolerance)
+
+
+def assert_same_training(one, two, tolerance):
+    """The same weights, events and test loss, but for rounding."""
+    assert difference(one, two) <= tolerance
+    lines, others = (remains(folder)[2] for folder in (one, two))
+    assert [line["kind"] for line in lines] == [line["kind"] for line in others]
+    assert lines[-1]["test_loss"] == pytest.approx(others[-1]["test_loss"], rel=max(tolerance, 1e-6))
 
 
 @pytest.mark.slow
@@ -85,7 +92,8 @@ def test_two_ranks_take_the_same_adaptive_steps(tmp_path):
 
 
 @pytest.mark.parametrize("is_exact", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_killed_rank_ends_the_run_and_it_resumes(is_exact, tmp_path):
+def test_a_killed_rank_ends_the_run_and_two_ranks_resume_what_one_trains(is_exact, tmp_path):
+    """Killed under torchrun, which ends the other rank; resumed without."""
     config = tiny(*GROWN, "training.epochs=8", "checkpoint_minutes=0", "training.precision=float64")
     train(config, tmp_path / "one")
     process = start(tmp_path / "run", config, processes=2)
@@ -97,7 +105,7 @@ def test_a_killed_rank_ends_the_run_and_it_resumes(is_exact, tmp_path):
     process.communicate(timeout=60)  # the other rank does not wait for it
     assert process.returncode != 0
     run_on(tmp_path / "run", config, 2)
-    assert difference(tmp_path / "run", tmp_path / "one") <= 1e-9
+    assert_same_training(tmp_path / "run", tmp_path / "one", 1e-9)
     if is_exact:
         run_on(tmp_path / "whole", config, 2)
         assert remains(tmp_path / "run") == remains(tmp_path / "whole")

@@ -15,14 +15,10 @@ from anydepth import artifact
 from anydepth.data.source import SOURCES, Source
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError
+from anydepth.measure.evaluation import Score, evaluate
+from anydepth.measure.forms import compression_curve, solver_grid, usual_sizes, usual_steps
+from anydepth.measure.predictions import without_blocks
 from anydepth.report import findings
-from anydepth.report.collect import (
-    compression_curve,
-    solver_grid,
-    usual_sizes,
-    usual_steps,
-    without_blocks,
-)
 from anydepth.report.curves import read_curves
 from anydepth.report.drawing import rows_without_overlap
 from anydepth.report.figures import compression_figure, overview_figure, solver_figure, training_figure
@@ -32,10 +28,9 @@ from anydepth.report.page import SECTIONS, ReportResult, report_page, write_repo
 from anydepth.report.verdicts import close_ranges, solver_verdict
 from anydepth.report.weights import weight_lines
 from anydepth.report.yardstick import Yardstick
-from anydepth.train.config import read_config
-from anydepth.train.evaluate import Score, evaluate
-from anydepth.train.loop import train
-from anydepth.train.runs import REPORT, open_run, save_derived
+from anydepth.runs.config import read_config
+from anydepth.runs.folder import REPORT, open_run, save_derived
+from anydepth.train.training import train
 from anydepth.zoo.parts import MODELS
 
 CONFIG = {
@@ -337,7 +332,7 @@ def test_mixed_functions_are_compressed_each_in_its_own_basis():
         return one(small)
 
     curve = compression_curve(model, judge, sizes=(1, 2, 3, 4))
-    assert curve.points[0].basis == "each its own"
+    assert curve.points[0].basis == "mixed"
     assert all(point.parameters <= curve.parameters for point in curve.points)
     assert any("discontinuous:2 + linear:3" in text for text in seen)
     assert curve.refused is None

@@ -95,7 +95,7 @@ def toy_data(count=512):
     return x, ((x[:, 0] * x[:, 1] > 0).long() + (x[:, 2] > 0.5).long())
 
 
-def train(model, steps=300, lr=0.1):
+def train(model, steps=150, lr=0.1):
     x, y = toy_data()
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     model.train()
@@ -149,7 +149,7 @@ def test_a_dead_channel_does_no_harm(name):
 
     torch.manual_seed(0)
     block = ad.ContinuousBlock(HalfDead, name, 4, steps=4)
-    for _ in range(400):
+    for _ in range(150):
         block(torch.randn(32, 4))
     x = torch.randn(64, 4)
     assert all(torch.isfinite(tensor).all() for tensor in block.buffers())
@@ -285,7 +285,7 @@ def test_noise_is_not_amplified_where_the_samples_do_not_look(name, size, scheme
     with torch.no_grad():
         block.unit.linear.weight.zero_()
         block.unit.linear.bias.zero_()
-    for _ in range(200):
+    for _ in range(80):
         block(torch.randn(64, 12))
     for t in torch.linspace(0, 1, 41).tolist():
         variance = block.theta(t)["bn.running_var"]

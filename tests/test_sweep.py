@@ -18,23 +18,22 @@ from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.deploy.sweeps.budget import Budget
-from anydepth.deploy.sweeps.candidates import axes_of, form_of, made
-from anydepth.deploy.sweeps.form import Candidate
-from anydepth.deploy.sweeps.metrics import drop_of, loss_in
-from anydepth.deploy.sweeps.paired import Answers
+from anydepth.deploy.sweeps.candidates import axes_of
 from anydepth.deploy.sweeps.pick import pick
-from anydepth.deploy.sweeps.store import read_sweep, sweep_of
-from anydepth.deploy.sweeps.table import COSTS, Row, Sweep, front
+from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep, front
+from anydepth.deploy.sweeps.sweep_file import read_sweep, sweep_of
 from anydepth.errors import BudgetError, ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.cost import flops, interleaved, peak_bytes, weight_bytes
+from anydepth.measure.evaluation import evaluate
+from anydepth.measure.paired import Answers
+from anydepth.measure.ranking import drop_of, loss_in
 from anydepth.report.budgets import budgets
 from anydepth.report.findings import Findings, swept_in
 from anydepth.report.page import SECTIONS
 from anydepth.report.sweep_figure import sweep_figure
-from anydepth.surgery.forms import MIXED
-from anydepth.train.evaluate import evaluate
-from anydepth.train.loop import train
-from anydepth.train.runs import discard_run, open_run
+from anydepth.runs.folder import discard_run, open_run
+from anydepth.surgery.forms import MIXED, Form, form_of, in_form
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank
 
@@ -74,7 +73,7 @@ def untimed(sweep):
 
 def row(value, parameters, latency_ms, place=0, paired=None):
     numbers = {"nfe": 1, "flops": 1, "memory_bytes": 1, "latency_ratio": 1.0, "projection_error": 0.0}
-    return Row(
+    return FormRow(
         basis="constant",
         size=place + 1,
         steps=1,
@@ -278,14 +277,14 @@ def test_default_grid_halves_sizes_and_steps_and_lowers_the_order():
 def test_where_blocks_differ_no_block_grows():
     net = ad.build("image", channels=[2, 4], image=[1, 8, 8], pool=2, size=4, steps=4, scheme="euler")
     ad.refine(net, size={"blocks.0": 8}, steps={"blocks.0": 8})
-    assert form_of(net) == Candidate("constant", 8, 8, "euler")
-    smaller = made(net, Candidate("constant", 6, 6, "euler"))
+    assert form_of(net) == Form("constant", 8, 8, "euler")
+    smaller = in_form(net, Form("constant", 6, 6, "euler"))
     assert [(block.size, block.steps) for block in ad.blocks_of(smaller).values()] == [(6, 6), (4, 4)]
-    same = made(net, form_of(net))
+    same = in_form(net, form_of(net))
     assert all(torch.equal(a, b) for a, b in zip(net.parameters(), same.parameters(), strict=True))
     mixed = ad.ContinuousBlock(lambda: nn.Linear(3, 3), weights={"bias": ("linear", 2), "*": ("constant", 4)})
     assert form_of(mixed).basis == MIXED
-    assert {f.size for f in ad.blocks_of(made(mixed, Candidate(MIXED, 1, 2, "rk4")))[""].functions.values()} == {1}
+    assert {f.size for f in ad.blocks_of(in_form(mixed, Form(MIXED, 1, 2, "rk4")))[""].functions.values()} == {1}
 
 
 # Sweeping
@@ -304,7 +303,7 @@ def test_source_agrees_with_itself_and_values_are_those_of_evaluate(trained, swe
         assert sweep.drop(found) == pytest.approx(100 * (found.paired.lost - found.paired.gained) / found.paired.count)
     part = run.dataset(None).part("validation")
     for found in sweep.rows[::3]:
-        model = made(run.model(), found.candidate)
+        model = in_form(run.model(), found.form)
         score = evaluate(model, part, run.facts)
         assert found.value == pytest.approx(score.value)
         assert (found.nfe, found.parameters) == (score.nfe, ad.summary(model).parameters)

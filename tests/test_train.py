@@ -14,18 +14,16 @@ from anydepth.data.source import Source
 from anydepth.data.sources.digits import Digits
 from anydepth.data.table import IGNORED
 from anydepth.errors import ConfigError, NumericalError
-from anydepth.train.average import averaged_copy, update_average
-from anydepth.train.config import Constant, Cosine, InverseSqrt, RefineSettings, Step
-from anydepth.train.evaluate import evaluate
+from anydepth.measure.evaluation import evaluate
+from anydepth.measure.task import Tally, loss_of, metric, tally
+from anydepth.runs.config import Constant, Cosine, InverseSqrt, RefineSettings, Step
+from anydepth.runs.folder import Run, dataset_of, new_run, open_run
+from anydepth.runs.progress import Watch
 from anydepth.train.growth import RULES, grow
-from anydepth.train.loop import train
-from anydepth.train.optim import make_optimizer
+from anydepth.train.optimization import averaged_copy, make_optimizer, rate, update_average
 from anydepth.train.prepare import prepare
-from anydepth.train.progress import Watch
-from anydepth.train.runs import Run, dataset_of, new_run, open_run
-from anydepth.train.schedule import rate
-from anydepth.train.task import Tally, loss_of, metric, tally
 from anydepth.train.trainer import Trainer
+from anydepth.train.training import train
 from small_runs import tiny
 
 

@@ -6,7 +6,7 @@ import torch
 import anydepth as ad
 from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.loop import train
+from anydepth.train.training import train
 from anydepth.train.vary import Vary
 from small_runs import tiny
 from small_units import Dense

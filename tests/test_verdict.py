@@ -22,7 +22,7 @@ from anydepth.report.verdict_figure import draw_verdict
 from anydepth.solve.adaptive import Cause, SolverError, Stats
 from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.solve.solver import make_solver
-from anydepth.verdict.row import Row
+from anydepth.verdict.row import SolverRow
 from anydepth.verdict.rule import Limits, judged
 from anydepth_papers.cases.closed import (
     CLOSED,
@@ -176,7 +176,7 @@ def test_a_field_may_differentiate_something_itself():
 
 
 def _row(distance, agreement=None, low=None, high=None, safe=None, **more):
-    return Row("s", 1, agreement, distance, None, low, high, safe, **more)
+    return SolverRow("s", 1, agreement, distance, None, low, high, safe, **more)
 
 
 def test_the_interval_decides_and_then_the_margins():
@@ -449,6 +449,8 @@ def test_what_cannot_be_judged_is_refused_in_one_line():
     with pytest.raises(ConfigError, match="got str"):
         ad.check("model", [y])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="a batch must be"):
+        ad.check(classifier(), [{1, 2}])
+    with pytest.raises(ConfigError, match="cannot be called with a batch of 'x'"):
         ad.check(classifier(), [{"x": y}])
     with pytest.raises(DataError, match="no batches"):
         ad.check(classifier(), [])
@@ -556,5 +558,5 @@ def test_the_code_in_the_docs_runs():
 
 def test_every_field_of_a_verdict_is_in_the_docs():
     page = (Path(__file__).parent.parent / "docs" / "check.md").read_text()
-    for field in (*fields(ad.Verdict), *fields(Row)):
+    for field in (*fields(ad.Verdict), *fields(SolverRow)):
         assert f"`{field.name}`" in page

@@ -13,11 +13,11 @@ from anydepth.artifact.holding import hold
 from anydepth.cli.main import main
 from anydepth.deploy.export.ports import Port
 from anydepth.deploy.export.sheet import Sheet, read_export, write_export
-from anydepth.deploy.sweeps.store import read_sweep
+from anydepth.deploy.sweeps.sweep_file import read_sweep
 from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.report.overview import write_overview
-from anydepth.train.loop import train
-from anydepth.train.runs import new_run, open_run, save_derived
+from anydepth.runs.folder import new_run, open_run, save_derived
+from anydepth.train.training import train
 from command import assert_refused, run_command
 from crashing import Crash
 from small_runs import tiny

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from anydepth.errors import NumericalError
+from anydepth.runs.config import ModelSettings, read_config
 from anydepth.surgery.store import load, save
-from anydepth.train.config import ModelSettings, read_config
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign import run as campaign_run
 from anydepth_papers.campaign.nets import Net, nets

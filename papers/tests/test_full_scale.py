@@ -9,7 +9,7 @@ from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image import ImageNetwork
 from anydepth_papers.experiments.full_scale import hours_of, judged, parameters_of
-from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, Row
+from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, PrintedRow
 
 FORMS = [row.form for row in ROWS if row.form.recipe in ("stateful-mnist", "stateful-cifar10-deep-fixed")]
 
@@ -56,4 +56,6 @@ JUDGED = [
 
 @pytest.mark.parametrize(("rule", "accuracies", "holds"), JUDGED)
 def test_printed_rows_are_judged_by_their_rule(rule, accuracies, holds):
-    assert judged(Row("net", "C", Form("net", steps=4), rule), lambda form: accuracies[form.recipe]).holds is holds
+    assert (
+        judged(PrintedRow("net", "C", Form("net", steps=4), rule), lambda form: accuracies[form.recipe]).holds is holds
+    )

@@ -11,7 +11,7 @@ from anydepth_papers.changed import changed_page
 from anydepth_papers.changes import CHANGES
 from anydepth_papers.coverage import COVERAGE, FIGURES, TABLES
 from anydepth_papers.entries import counted, counts, entries
-from anydepth_papers.experiment import Claim, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict
 from anydepth_papers.figures import MOST_BYTES
 from anydepth_papers.ledger import pages
 from anydepth_papers.overview import HEADLINES, PAGES
@@ -64,7 +64,7 @@ def _result(name, *verdicts, paper="ContinuousNet, Fig 1"):
 
 
 def _verdict(sentence, judgement, source="C Fig 1"):
-    return Verdict(Claim(sentence, source, "1 %"), "2 %", judgement).describe()
+    return ClaimVerdict(Claim(sentence, source, "1 %"), "2 %", judgement).describe()
 
 
 def _better(p: float, holds: bool | None = True):

@@ -10,12 +10,12 @@ from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError
 from anydepth.fast.linear import chain_of
 from anydepth.fast.linear_program import toeplitz
+from anydepth.measure.evaluation import evaluate
 from anydepth.recipes import RECIPES
-from anydepth.train.evaluate import evaluate
-from anydepth.train.loop import train
-from anydepth.train.override import override
+from anydepth.runs.folder import dataset_of
+from anydepth.runs.override import override
 from anydepth.train.prepare import prepare
-from anydepth.train.runs import dataset_of
+from anydepth.train.training import train
 from anydepth_papers.adaption_settings import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
 from anydepth_papers.data.landscape import true_field
 from anydepth_papers.ensemble import FAILED, Ensemble, trained_together

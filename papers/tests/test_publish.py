@@ -12,7 +12,7 @@ from anydepth import artifact
 from anydepth.artifact import write_bytes
 from anydepth.errors import ModelFileError
 from anydepth_papers import rules
-from anydepth_papers.experiment import SCALES, Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import SCALES, Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.pieces import plain
 from anydepth_papers.publish import publish
 from anydepth_papers.rules import better
@@ -30,7 +30,7 @@ def _experiment(values=(1.0, 1.1, 1.2), crowd: int | None = 0):
     def run(study):
         found = [study.piece(f"seed-{seed}", lambda s=seed: values[s]) for seed in study.seeds]
         judgement = better(found, [0.0] * len(found), paired=True)
-        verdict = Verdict(_claim(), f"mean {np.mean(found):g}", judgement)
+        verdict = ClaimVerdict(_claim(), f"mean {np.mean(found):g}", judgement)
         draw = partial(_picture, crowd) if crowd is not None else None
         return Findings(("seed", "value"), tuple(enumerate(found)), (verdict,), draw, ("One note.",))
 

@@ -22,6 +22,8 @@ SHAPES = {
     "cifar10": ((3, 32, 32), 10),
     "cifar100": ((3, 32, 32), 100),
     "tiny-imagenet": ((3, 64, 64), 200),
+    "imagefolder": ((3, 32, 32), 5),
+    "csv": ((7,), 3),
     "spheres": ((2,), 2),
     "landscape": ((2,), 3),
     "ud-english-gum": ((), 46),
@@ -104,7 +106,8 @@ def test_continuousnets_are_the_papers(name, facts, capsys):
     config = json.loads(run_command(capsys, "train", name, "--show-config").out)
     assert tuple(config["refine"]["at"]) == at
     assert config["data"]["name"] in name
-    options = ImageNetwork(**config["model"]["options"]).config
+    with unfilled():
+        options = ImageNetwork(**config["model"]["options"]).config
     assert (options["scheme"], options["size"], options["steps"]) == (scheme, size, size)
     assert (tuple(options["channels"]), options["scale"]) == (channels, scale)
     assert options["stitch_scale"] == scale / (size * 2 ** len(at))

@@ -5,8 +5,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from anydepth.train.loop import train
-from anydepth.train.progress import Watch
+from anydepth.block.roles import unfilled
+from anydepth.runs.progress import Watch
+from anydepth.train.training import train
 from anydepth_papers import publish as publishing
 from anydepth_papers.changes import CHANGES
 from anydepth_papers.coverage import COVERAGE
@@ -33,19 +34,20 @@ def drawn_once(monkeypatch):
 
 
 @pytest.fixture
-def nets_counted_once(monkeypatch):
-    """`full-scale` builds a net of full size for every line that names its cost."""
-    kept = {}
+def light_nets(monkeypatch):
+    """`full-scale` builds a net of full size for every line that names its cost: here without weights, and once."""
+    kept, hours_of = {}, full_scale.hours_of
 
-    def hours_of(config):
-        key = str(config)
-        return kept[key] if key in kept else kept.setdefault(key, full_scale_hours(config))
+    def once(config):
+        if str(config) not in kept:
+            kept[str(config)] = hours_of(config)
+        return kept[str(config)]
 
-    full_scale_hours = full_scale.hours_of
-    monkeypatch.setattr(full_scale, "hours_of", hours_of)
+    monkeypatch.setattr(full_scale, "ImageNetwork", unfilled()(full_scale.ImageNetwork))
+    monkeypatch.setattr(full_scale, "hours_of", once)
 
 
-@pytest.mark.usefixtures("drawn_once", "nets_counted_once")
+@pytest.mark.usefixtures("drawn_once", "light_nets")
 @pytest.mark.parametrize("name", EXPERIMENTS.names())
 def test_every_experiment_runs_and_is_judged_again_from_its_evidence(name, studies, capsys, tmp_path, monkeypatch):
     words = ("reproduce", name, "--scale", "smoke", "--seeds", "1", "--out", studies, "--evidence", tmp_path / "kept")

@@ -11,17 +11,34 @@ if TYPE_CHECKING:
     from anydepth.block.paths import fast_paths
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.sweeps.result import Sweep
     from anydepth.deploy.sweeps.sweep import sweep
-    from anydepth.deploy.sweeps.table import Sweep
     from anydepth.depth.bases import BASES, make_basis
     from anydepth.depth.grids import Grid, by_step
     from anydepth.depth.schemes import SCHEMES
+    from anydepth.errors import (
+        AnydepthError,
+        AnydepthWarning,
+        BudgetError,
+        ConfigError,
+        DataError,
+        FolderInUseError,
+        ModelFileError,
+        NumericalError,
+        RankLostError,
+        ShapeError,
+        StoppedError,
+        StorageError,
+        UnitError,
+    )
     from anydepth.solve.adaptive import SolverError
     from anydepth.solve.odeint import odeint
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
+    from anydepth.surgery.ema import EMA
     from anydepth.surgery.from_layers import from_layers
     from anydepth.surgery.loading import adopt_form, load_state_dict
+    from anydepth.surgery.parameters import init_, param_groups
     from anydepth.surgery.resize import compress, refine, set_gradient, set_solver
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
@@ -37,37 +54,55 @@ if TYPE_CHECKING:
     from anydepth.zoo.stitch import Stitch
 
 _WHERE = {
+    "AnydepthError": "errors",
+    "AnydepthWarning": "errors",
     "BASES": "depth.bases",
+    "BudgetError": "errors",
     "Change": "surgery.change",
+    "ConfigError": "errors",
     "ContinuousBlock": "block.block",
+    "DataError": "errors",
+    "EMA": "surgery.ema",
     "EVOLUTIONS": "weights.evolutions",
     "Evolution": "weights.evolutions",
     "Evolved": "weights.evolved",
     "Expansion": "weights.expansion",
+    "FolderInUseError": "errors",
     "Grid": "depth.grids",
     "MODELS": "zoo.parts",
+    "ModelFileError": "errors",
+    "NumericalError": "errors",
+    "RankLostError": "errors",
     "SCHEMES": "depth.schemes",
+    "ShapeError": "errors",
     "SolverError": "solve.adaptive",
     "Stitch": "zoo.stitch",
-    "Sweep": "deploy.sweeps.table",
+    "StoppedError": "errors",
+    "StorageError": "errors",
+    "Sweep": "deploy.sweeps.result",
     "TimeKernel": "weights.time_kernel",
     "UNITS": "zoo.parts",
+    "UnitError": "errors",
+    "Verdict": "verdict.check",
     "WeightFunction": "weights.protocol",
     "adopt_form": "surgery.loading",
     "blocks_of": "surgery.blocks",
     "branch": "block.branch",
     "build": "zoo.parts",
     "by_step": "depth.grids",
+    "check": "verdict.check",
     "compress": "surgery.resize",
     "fast_paths": "block.paths",
     "freeze": "deploy.freeze",
     "from_layers": "surgery.from_layers",
     "history": "surgery.change",
+    "init_": "surgery.parameters",
     "load": "surgery.store",
     "load_state_dict": "surgery.loading",
     "make_basis": "depth.bases",
     "models": "zoo",
     "odeint": "solve.odeint",
+    "param_groups": "surgery.parameters",
     "recalibrate": "deploy.recalibrate",
     "refine": "surgery.resize",
     "save": "surgery.store",
@@ -77,27 +112,39 @@ _WHERE = {
     "sweep": "deploy.sweeps.sweep",
     "to_layers": "surgery.to_layers",
     "units": "zoo",
-    "Verdict": "verdict.check",
-    "check": "verdict.check",
 }
 """Public names and the modules that hold them: nothing is imported before it is used."""
 
 __all__ = [
+    "AnydepthError",
+    "AnydepthWarning",
     "BASES",
+    "BudgetError",
     "Change",
+    "ConfigError",
     "ContinuousBlock",
+    "DataError",
+    "EMA",
     "EVOLUTIONS",
     "Evolution",
     "Evolved",
     "Expansion",
+    "FolderInUseError",
     "Grid",
     "MODELS",
+    "ModelFileError",
+    "NumericalError",
+    "RankLostError",
     "SCHEMES",
+    "ShapeError",
     "SolverError",
     "Stitch",
+    "StoppedError",
+    "StorageError",
     "Sweep",
     "TimeKernel",
     "UNITS",
+    "UnitError",
     "Verdict",
     "WeightFunction",
     "adopt_form",
@@ -111,11 +158,13 @@ __all__ = [
     "freeze",
     "from_layers",
     "history",
+    "init_",
     "load",
     "load_state_dict",
     "make_basis",
     "models",
     "odeint",
+    "param_groups",
     "recalibrate",
     "refine",
     "save",

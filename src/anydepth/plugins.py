@@ -25,12 +25,13 @@ from pkgutil import iter_modules
 from threading import RLock
 from types import ModuleType
 from typing import Any
+from warnings import warn
 
-from anydepth.errors import PluginError
+from anydepth.errors import AnydepthWarning, PluginError
 
 GROUP = "anydepth.plugins"
 ELSEWHERE = {
-    "command": {"reproduce": "papers", "campaign": "papers"},
+    "command": dict.fromkeys(("reproduce", "campaign", "bench"), "papers"),
     "dataset": {"landscape": "papers", "wave": "papers"},
     "model": {"anode": "papers"},
     "recipe": dict.fromkeys(
@@ -40,8 +41,9 @@ ELSEWHERE = {
 }
 """Parts of packages beside this one, by kind and name, and the folder of the package in the repository."""
 
-_found: dict[tuple[str, str], list[ModuleType]] = {}
-"""Modules by plugin and kind. An entry is made before they are imported: what they look up does not load them again."""
+_found: dict[tuple[str, str], list[ModuleType] | PluginError] = {}
+"""Modules by plugin and kind, or why there are none. An entry is made before they are imported: what they look up does
+not load them again."""
 _lock = RLock()
 
 
@@ -62,10 +64,16 @@ def lists() -> dict[str, Any]:
     """Registries of the plugins' own, by title."""
     found = {}
     for entry in _entries():
-        for title, place in getattr(_plugin(entry), "LISTS", {}).items():
-            module, _, name = place.partition(":")
-            found[title] = _guarded(entry, lambda module=module, name=name: getattr(import_module(module), name))
+        try:
+            found |= _guarded(entry, lambda entry=entry: _lists(_plugin(entry)))
+        except PluginError as error:
+            warn(str(error), AnydepthWarning, stacklevel=2)
     return found
+
+
+def _lists(plugin: Any) -> dict[str, Any]:
+    places = {title: place.partition(":") for title, place in getattr(plugin, "LISTS", {}).items()}
+    return {title: getattr(import_module(module), name) for title, (module, _, name) in places.items()}
 
 
 def where_else(kind: str, name: object) -> str:
@@ -93,10 +101,12 @@ def _modules(entry: EntryPoint, kind: str) -> list[ModuleType]:
             try:
                 package = _parts(entry).get(kind)
                 _found[key] = _guarded(entry, lambda: _all_of(package)) if package else []
-            except BaseException:
-                del _found[key]
-                raise
-        return _found[key]
+            except PluginError as error:
+                _found[key] = error
+        found = _found[key]
+    if isinstance(found, PluginError):
+        raise found
+    return found
 
 
 def _parts(entry: EntryPoint) -> Mapping[str, str]:
@@ -126,6 +136,8 @@ def _guarded(entry: EntryPoint, work: Callable[[], Any]) -> Any:
     """The result of a plugin's own code; whatever goes wrong in it names the plugin."""
     try:
         return work()
+    except PluginError:
+        raise
     except Exception as error:
         package = entry.dist.name if entry.dist is not None else entry.value
         what = f"plugin {entry.name!r} of {package} cannot be loaded: {type(error).__name__}: {error}"

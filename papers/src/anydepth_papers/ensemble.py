@@ -13,19 +13,20 @@ from torch.nn.functional import cross_entropy
 
 from anydepth import artifact
 from anydepth.data.dataset import Dataset
-from anydepth.data.order import Draw, batches
+from anydepth.data.order import Draw, batches, in_steps
 from anydepth.data.source import Part
 from anydepth.data.table import Table
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.measure.evaluation import evaluate, nfe_by_plan
+from anydepth.reporting import Report
+from anydepth.runs.config import DataSettings, RunConfig
+from anydepth.runs.control import NoControl
+from anydepth.runs.device import precision_of
+from anydepth.runs.folder import Run, discard_run, new_run, open_run
 from anydepth.surgery.store import save
 from anydepth.surgery.summary import summary
-from anydepth.train.config import DataSettings, RunConfig
-from anydepth.train.control.settings import NoControl
-from anydepth.train.evaluate import Report, evaluate, nfe_by_plan
-from anydepth.train.optim import make_optimizer, set_rate
-from anydepth.train.prepare import Prepared, precision_of, prepare, warm_up
-from anydepth.train.runs import Run, discard_run, new_run, open_run
-from anydepth.train.schedule import rate
+from anydepth.train.optimization import make_optimizer, rate, set_rate
+from anydepth.train.prepare import Prepared, prepare, warm_up
 from anydepth_papers.study import Study
 from anydepth_papers.together import Together
 
@@ -53,12 +54,8 @@ class Ensemble:
 
     def fit(self, report: Report | None = None) -> list[nn.Module | None]:
         """The trained models; None for those that failed."""
-        order = self._order(0)
-        for step in range(self.total):
-            epoch, place = divmod(step, self.per_epoch)
-            if place == 0:
-                order = self._order(epoch)
-            self.step(step, order[:, place])
+        for step, _, indices in in_steps(0, self.total, self.per_epoch, self._order):
+            self.step(step, indices)
             if report is not None and step % 20 == 0:
                 report(f"{len(self.seeds)} seeds", step / self.total)
             if len(self.failed) == len(self.seeds):
@@ -86,11 +83,11 @@ class Ensemble:
     def _rate(self, step: int) -> float:
         return rate(self.config.schedule, step, self.total, self.per_epoch)
 
-    def _order(self, epoch: int) -> Tensor:
-        """Examples (nets, steps, batch) of an epoch, in the order that each seed has alone."""
+    def _order(self, epoch: int) -> tuple[Tensor, ...]:
+        """Examples (nets, batch) of every step of an epoch, in the order that each seed has alone."""
         size, count = self.config.training.batch, len(self.targets)
         orders = [np.stack(batches(Draw(seed, epoch), count, size)) for seed in self.seeds]
-        return torch.from_numpy(np.stack(orders)).to(self.targets.device)
+        return torch.from_numpy(np.stack(orders)).to(self.targets.device).unbind(1)
 
 
 def _check_alike(configs: Sequence[RunConfig]) -> None:

@@ -37,7 +37,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim, what was found in words, and what the rule says of it."""
 
     claim: Claim
@@ -70,7 +70,7 @@ class Findings:
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ClaimVerdict, ...]
     draw: "Callable[[], Figure] | None"
     """None: there is nothing to draw yet."""
     notes: tuple[str, ...] = ()

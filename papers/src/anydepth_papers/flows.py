@@ -15,12 +15,12 @@ from anydepth.data.source import Part
 from anydepth.data.table import Table
 from anydepth.depth.grids import by_step
 from anydepth.errors import NumericalError
+from anydepth.measure.evaluation import batches_of, evaluating, fitting
 from anydepth.recipes import RECIPES
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
+from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.config import RunConfig
-from anydepth.train.evaluate import batches_of, evaluating, fitting
-from anydepth.train.override import override
-from anydepth.train.runs import Run
 from anydepth_papers.ensemble import data_of, trained_together
 from anydepth_papers.study import Study
 

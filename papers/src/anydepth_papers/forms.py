@@ -7,9 +7,9 @@ import numpy as np
 from torch import nn
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
-from anydepth.train.runs import Run
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
+from anydepth.runs.override import override
 from anydepth_papers.images import image_config
 from anydepth_papers.nets import SMOKE, Exam, Look, found_net, is_done, unpacked
 from anydepth_papers.rules import Judgement, all_of, instance_groups_better, instance_no_worse, undecided

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict
 from anydepth_papers.flows import RESOLUTION, THRESHOLD, agreement, change, is_proper
 from anydepth_papers.rules import better, near, no_worse, undecided
 from anydepth_papers.wording import spread
@@ -88,15 +88,15 @@ def criticals(cells: Cells) -> list[int | None]:
     return [critical_steps(cells, seed) for seed in range(len(next(iter(cells.values()))))]
 
 
-def is_tied(title: str, cells: Cells) -> Verdict:
+def is_tied(title: str, cells: Cells) -> ClaimVerdict:
     steps = min(cells)
     changes = [change(one) for one in cells[steps] if one]
     told = f"with {_counted(steps)}: {_points(changes)}"
     limits = [THRESHOLD] * len(changes)
-    return Verdict(claim("tied", title), told, better(changes, limits, paired=True, resolution=RESOLUTION))
+    return ClaimVerdict(claim("tied", title), told, better(changes, limits, paired=True, resolution=RESOLUTION))
 
 
-def is_continuous(title: str, cells: Cells, critical: list[int | None]) -> Verdict:
+def is_continuous(title: str, cells: Cells, critical: list[int | None]) -> ClaimVerdict:
     steps = max(cells)
     changes = [change(one) for one in cells[steps] if one]
     known = sum(k is not None for k in critical)
@@ -105,28 +105,28 @@ def is_continuous(title: str, cells: Cells, critical: list[int | None]) -> Verdi
     )
     zeros = [0.0] * len(changes)
     judged = no_worse([-gap for gap in changes], zeros, THRESHOLD, paired=True, resolution=RESOLUTION)
-    return Verdict(claim("continuous", title), f"{told} steps on", judged)
+    return ClaimVerdict(claim("continuous", title), f"{told} steps on", judged)
 
 
-def is_where(title: str, low: int, high: int, critical: list[int | None], most: int) -> Verdict:
+def is_where(title: str, low: int, high: int, critical: list[int | None], most: int) -> ClaimVerdict:
     """A seed that has no critical step in the grid counts as if twice the most steps were critical."""
     octaves = [log2(2 * most if k is None else k) for k in critical]
     middle, half = (log2(low) + log2(high)) / 2, (log2(high) - log2(low)) / 2
     judged = near(octaves, middle, half + OCTAVE, unit="octaves", resolution=OCTAVE)
     told = f"geometric mean 1/{2 ** float(np.mean(octaves)):.0f}: {listed(critical)} steps"
-    return Verdict(claim("where", title, f"1/{low} to 1/{high}"), told, judged)
+    return ClaimVerdict(claim("where", title, f"1/{low} to 1/{high}"), told, judged)
 
 
-def is_larger(title: str, euler: list[int | None], rk4: list[int | None], most: int) -> Verdict:
+def is_larger(title: str, euler: list[int | None], rk4: list[int | None], most: int) -> ClaimVerdict:
     """A seed that has none for Euler counts as above; one that has none for RK4 says nothing."""
     pairs = [(log2(2 * most if a is None else a), log2(b)) for a, b in zip(euler, rk4, strict=True) if b is not None]
     told = f"Euler {listed(euler)} steps, RK4 {listed(rk4)}"
     if not pairs:
-        return Verdict(claim("rk4", title), told, undecided("no seed has a critical step of RK4"))
+        return ClaimVerdict(claim("rk4", title), told, undecided("no seed has a critical step of RK4"))
     here, there = zip(*pairs, strict=True)
     judged = better(here, there, paired=True, unit="octaves", resolution=OCTAVE)
     ratio = 2 ** float(np.mean(np.subtract(here, there)))
-    return Verdict(claim("rk4", title), f"{ratio:.1f} times as large: {told}", judged)
+    return ClaimVerdict(claim("rk4", title), f"{ratio:.1f} times as large: {told}", judged)
 
 
 def trends(cells: Cells) -> list[float]:
@@ -140,16 +140,16 @@ def trends(cells: Cells) -> list[float]:
     return found
 
 
-def has_no_trend(known: Claim, cells: Cells) -> Verdict:
+def has_no_trend(known: Claim, cells: Cells) -> ClaimVerdict:
     found = trends(cells)
     means = {
         steps: float(np.mean([one["accuracy"] for one in cell if one])) for steps, cell in cells.items() if any(cell)
     }
     told = f"trend {spread(found, 1)} points; means {ends(means)}" if found else "too few trainings succeeded"
-    return Verdict(known, told, near(found, 0.0, THRESHOLD, unit="points", resolution=RESOLUTION))
+    return ClaimVerdict(known, told, near(found, 0.0, THRESHOLD, unit="points", resolution=RESOLUTION))
 
 
-def is_same_around(title: str, cells: Cells, euler: list[int | None]) -> Verdict:
+def is_same_around(title: str, cells: Cells, euler: list[int | None]) -> ClaimVerdict:
     """Of every seed, the nets within a factor of four below its critical number of steps, and from there on."""
     gaps = []
     for seed, critical in enumerate(euler):
@@ -159,7 +159,7 @@ def is_same_around(title: str, cells: Cells, euler: list[int | None]) -> Verdict
         if tied and proper:
             gaps.append(float(np.mean(proper) - np.mean(tied)))
     told = f"{spread(gaps, 1) if gaps else 'no'} points apart ({len(gaps)} of {len(euler)} seeds)"
-    return Verdict(claim("around", title), told, near(gaps, 0.0, ON_PAR, unit="points", resolution=RESOLUTION))
+    return ClaimVerdict(claim("around", title), told, near(gaps, 0.0, ON_PAR, unit="points", resolution=RESOLUTION))
 
 
 def told_of(cell: Cell) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from anydepth.train.config import RunConfig, read_config
+from anydepth.runs.config import RunConfig, read_config
 
 
 def image_config(seed: int, settings: dict[str, Any], refine_at: Sequence[int], /, **options: Any) -> RunConfig:

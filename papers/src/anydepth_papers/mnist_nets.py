@@ -9,10 +9,10 @@ from torch import nn
 from anydepth.block.form import forms_of as saved_forms_of
 from anydepth.block.form import weights_of
 from anydepth.recipes import RECIPES
+from anydepth.runs.config import RefineSettings, RunConfig
+from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
-from anydepth.train.config import RefineSettings, RunConfig
-from anydepth.train.override import override
 from anydepth.zoo.models.image import ImageNetwork
 
 GROWN, RESNET, HALF_RESNET, FLAT = "hats (RK4)", "ResNet-8", "ResNet-4", "ResNet-1"

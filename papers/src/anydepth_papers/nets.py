@@ -17,17 +17,17 @@ from torch import nn
 from anydepth.data.table import Batch
 from anydepth.deploy.recalibrate import recalibrate, training_batches
 from anydepth.errors import NumericalError
+from anydepth.measure.evaluation import batches_of, evaluating, fitting, nfe_of
 from anydepth.recipes import RECIPES
+from anydepth.runs.config import ModelSettings, RunConfig
+from anydepth.runs.folder import Run, open_run
+from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.summary import summary
-from anydepth.train.config import ModelSettings, RunConfig
-from anydepth.train.evaluate import batches_of, evaluating, fitting, nfe_of
-from anydepth.train.override import override
-from anydepth.train.runs import Run, open_run
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign.nets import nets
 from anydepth_papers.campaign.state import state_of
-from anydepth_papers.experiment import Claim, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Findings
 from anydepth_papers.images import image_config
 from anydepth_papers.resnets import as_blocks
 from anydepth_papers.rules import not_run
@@ -263,7 +263,9 @@ def common_seeds(found: dict[str, dict[int, Any]], *names: str) -> list[int]:
 def waiting(claims: Sequence[Claim], columns: tuple[str, ...], missing: Sequence[str]) -> Findings:
     """What a study says while the nets that it needs are being trained."""
     why = f"waiting for the campaign: {', '.join(TITLE.get(name, name) for name in missing)}"
-    return Findings(columns, (), tuple(Verdict(claim, "", not_run(why)) for claim in claims), None, (setting_of(),))
+    return Findings(
+        columns, (), tuple(ClaimVerdict(claim, "", not_run(why)) for claim in claims), None, (setting_of(),)
+    )
 
 
 def uses_depth(found: dict[str, dict[int, Any]], name: str, shallow: dict[int, float], of: Callable) -> bool | None:

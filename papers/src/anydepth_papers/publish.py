@@ -13,7 +13,7 @@ import torch
 from anydepth import artifact
 from anydepth_papers.changes import CHANGES
 from anydepth_papers.commit import commit_of_code
-from anydepth_papers.experiment import Experiment, Findings, Verdict
+from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.figures import drawn, rendered, small
 from anydepth_papers.pieces import plain
 from anydepth_papers.section import section
@@ -67,7 +67,7 @@ def _result(experiment: Experiment, study: Study, findings: Findings, command: s
     }
 
 
-def _judged(verdict: Verdict, scale: str) -> Verdict:
+def _judged(verdict: ClaimVerdict, scale: str) -> ClaimVerdict:
     """A try-out decides nothing."""
     return replace(verdict, judgement=replace(verdict.judgement, holds=None)) if scale == "smoke" else verdict
 

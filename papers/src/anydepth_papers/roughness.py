@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from anydepth import artifact
+from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.folder import open_run
+from anydepth.runs.progress import Watch
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.checkpoint import manifests, read_checkpoint
-from anydepth.train.progress import Watch
-from anydepth.train.runs import open_run
 
 LINES = 6
 """Weights of the first convolution that are drawn."""

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, betaincinv, stdtr, stdtrit
 
-from anydepth.deploy.sweeps.paired import Answers
+from anydepth.measure.paired import Answers
 
 LEVEL = 0.05
 FEWEST = 3

@@ -7,7 +7,7 @@ schedule can be trained in about 8 hours of two cores per seed.
 from collections.abc import Callable
 from typing import Any
 
-from anydepth.train.config import ModelSettings
+from anydepth.runs.config import ModelSettings
 
 STEPS = 8
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.errors import ModelFileError
-from anydepth.train.config import RunConfig
-from anydepth.train.evaluate import Report
-from anydepth.train.loop import train
-from anydepth.train.progress import Status, Watch
-from anydepth.train.runs import RECORD, Run, open_run
+from anydepth.reporting import Report
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import RECORD, Run, open_run
+from anydepth.runs.progress import Status, Watch
+from anydepth.train.training import train
 from anydepth_papers.campaign import NETS
 from anydepth_papers.pieces import KEPT, digest_of, read_pieces, write_pieces
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict
 from anydepth_papers.flows import AGREEMENT, NEARLY_ALL, RESOLUTION, SPHERES
 from anydepth_papers.rules import (
     Judgement,
@@ -137,7 +137,7 @@ def steps_of(one: Net) -> int:
     return one["steps"][-1][1] if "steps" in one else one["nfe"]
 
 
-def verdicts_on(name: str, title: str, found: dict[str, Nets], is_published: bool, least: float) -> list[Verdict]:
+def verdicts_on(name: str, title: str, found: dict[str, Nets], is_published: bool, least: float) -> list[ClaimVerdict]:
     """On one dataset; with the published settings also on the printed figures.
 
     Args:
@@ -183,41 +183,43 @@ def _not_less(ours: list[float], theirs: list[float], margin: float, medians: bo
 _KEYS = ("nfe", "accuracy")
 
 
-def _on_par(title: str, found: dict[str, Nets], medians: bool) -> Verdict:
+def _on_par(title: str, found: dict[str, Nets], medians: bool) -> ClaimVerdict:
     pairs = complete(found, "grid", "paper")
     if not pairs:
-        return Verdict(claim("on par", title), "", undecided("no seed has a proper net in the grid and a trained one"))
+        return ClaimVerdict(
+            claim("on par", title), "", undecided("no seed has a proper net in the grid and a trained one")
+        )
     (grid_cost, cost), (grid, ours) = (
         [[one[key] for one in nets] for nets in zip(*pairs, strict=True)] for key in _KEYS
     )
     judged = all_of(cheaper(cost, grid_cost, DEARER), _not_less(ours, grid, LESS, medians))
     ratios, gaps = np.divide(cost, grid_cost), np.subtract(ours, grid)
     told = f"{spread(list(ratios))} times the evaluations, {spread(list(gaps))} points"
-    return Verdict(claim("on par", title), f"{told} ({len(pairs)} of {len(found['grid'])} seeds)", judged)
+    return ClaimVerdict(claim("on par", title), f"{told} ({len(pairs)} of {len(found['grid'])} seeds)", judged)
 
 
-def _ends_proper(title: str, nets: Nets) -> Verdict:
+def _ends_proper(title: str, nets: Nets) -> ClaimVerdict:
     good = [one for one in nets if one]
     proper = sum(one["proper"] for one in good)
     told = f"{proper} of {len(nets)} seeds that learnt are proper"
     told += f"; accuracy changes by {spread([one['change'] for one in good], 1)} points" if good else ""
-    return Verdict(claim("ode", title), told, proportion(proper, len(nets), NEARLY_ALL))
+    return ClaimVerdict(claim("ode", title), told, proportion(proper, len(nets), NEARLY_ALL))
 
 
-def _fluctuates(title: str, nets: Nets) -> Verdict:
+def _fluctuates(title: str, nets: Nets) -> ClaimVerdict:
     changes = [float(one["late changes"]) for one in nets if one]
     limits = [float(FLUCTUATES)] * len(changes)
     judged = better(changes, limits, paired=True, unit="changes", resolution=1)
-    return Verdict(claim("fluctuates", title), f"{spread(changes, 1)} changes" if changes else "", judged)
+    return ClaimVerdict(claim("fluctuates", title), f"{spread(changes, 1)} changes" if changes else "", judged)
 
 
-def _as_printed(title: str, row: Printed, found: dict[str, Nets], least: float) -> list[Verdict]:
+def _as_printed(title: str, row: Printed, found: dict[str, Nets], least: float) -> list[ClaimVerdict]:
     """Evaluations and both accuracies of Table 1."""
     costs = [one["nfe"] for one in found["paper"] if one]
     judged = near([log2(nfe / row.nfe) for nfe in costs], 0.0, log2(FACTOR), unit="octaves")
     told = f"{spread(costs, 1)}, checks included" if costs else ""
     return [
-        Verdict(claim("nfe", title, f"{row.nfe:g}"), told, judged),
+        ClaimVerdict(claim("nfe", title, f"{row.nfe:g}"), told, judged),
         _printed(
             claim("accuracy", title, f"{row.accuracy[0]:g} +- {row.accuracy[1]:g} %"),
             row.accuracy,
@@ -233,17 +235,17 @@ def _as_printed(title: str, row: Printed, found: dict[str, Nets], least: float) 
     ]
 
 
-def _printed(known: Claim, printed: tuple[float, float], nets: Nets, least: float) -> Verdict:
+def _printed(known: Claim, printed: tuple[float, float], nets: Nets, least: float) -> ClaimVerdict:
     good = [one["accuracy"] for one in nets if one and one["accuracy"] >= least]
     told = f"{spread(good)} %" if good else "no seed learnt"
     told += f", {len(nets) - len(good)} of {len(nets)} seeds failed"
-    return Verdict(known, told, near(good, *printed, resolution=RESOLUTION))
+    return ClaimVerdict(known, told, near(good, *printed, resolution=RESOLUTION))
 
 
-def _calm(title: str, found: dict[str, Nets]) -> Verdict:
+def _calm(title: str, found: dict[str, Nets]) -> ClaimVerdict:
     pairs = complete(found, "paper", "steady")
     if not pairs:
-        return Verdict(claim("calm", title), "", undecided("no seed was trained by both controllers"))
+        return ClaimVerdict(claim("calm", title), "", undecided("no seed was trained by both controllers"))
     changes = [[float(pair[i]["late changes"]) for pair in pairs] for i in (0, 1)]
     costs = [[pair[i]["nfe"] for pair in pairs] for i in (0, 1)]
     limits = [float(CALM)] * len(pairs)
@@ -252,24 +254,24 @@ def _calm(title: str, found: dict[str, Nets]) -> Verdict:
         f"{spread(changes[1], 1)} changes (Algorithm 1: {spread(changes[0], 1)}), "
         f"{spread(list(np.divide(costs[1], costs[0])))} times its evaluations"
     )
-    return Verdict(claim("calm", title), told, all_of(few, cheaper(costs[1], costs[0], CHEAPER)))
+    return ClaimVerdict(claim("calm", title), told, all_of(few, cheaper(costs[1], costs[0], CHEAPER)))
 
 
-def _stays_proper(title: str, nets: Nets) -> Verdict:
+def _stays_proper(title: str, nets: Nets) -> ClaimVerdict:
     proper = sum(one["proper"] and one["agreement"] >= AGREEMENT for one in nets if one)
     told = f"{proper} of {len(nets)} seeds that learnt are proper, with at least {AGREEMENT:g} % agreement"
-    return Verdict(claim("proper", title), told, proportion(proper, len(nets), NEARLY_ALL))
+    return ClaimVerdict(claim("proper", title), told, proportion(proper, len(nets), NEARLY_ALL))
 
 
-def _accurate(title: str, found: dict[str, Nets], medians: bool) -> Verdict:
+def _accurate(title: str, found: dict[str, Nets], medians: bool) -> ClaimVerdict:
     pairs = complete(found, MOST_ACCURATE, "steady")
     if not pairs:
-        return Verdict(claim("accurate", title), "", undecided("the grid has no proper run"))
+        return ClaimVerdict(claim("accurate", title), "", undecided("the grid has no proper run"))
     theirs, ours = ([pair[i]["accuracy"] for pair in pairs] for i in (0, 1))
     told = (
         f"{spread(list(np.subtract(ours, theirs)))} points from {_run_told(found[MOST_ACCURATE])}; {_stricter(found)}"
     )
-    return Verdict(claim("accurate", title), told, _not_less(ours, theirs, MARGIN, medians))
+    return ClaimVerdict(claim("accurate", title), told, _not_less(ours, theirs, MARGIN, medians))
 
 
 def _run_told(nets: Nets) -> str:
@@ -292,12 +294,12 @@ def _stricter(found: dict[str, Nets]) -> str:
     return f"{spread(gaps)} points from the best proper net of each seed ({len(gaps)} of {len(found['steady'])})"
 
 
-def _varying(title: str, found: dict[str, Nets], medians: bool) -> Verdict:
+def _varying(title: str, found: dict[str, Nets], medians: bool) -> ClaimVerdict:
     pairs = complete(found, "steady", UNVARIED)
     if not pairs:
-        return Verdict(claim("varying", title), "", undecided("no seed has both nets"))
+        return ClaimVerdict(claim("varying", title), "", undecided("no seed has both nets"))
     ours, plain = ([pair[i]["accuracy"] for pair in pairs] for i in (0, 1))
     cost = [spread([pair[i]["nfe"] for pair in pairs], 1) for i in (0, 1)]
     told = f"{spread(list(np.subtract(ours, plain)))} points; {cost[0]} against {cost[1]} evaluations per iteration"
     judged = better_median(ours, plain) if medians else better(ours, plain, paired=True, resolution=RESOLUTION)
-    return Verdict(claim("varying", title), told, judged)
+    return ClaimVerdict(claim("varying", title), told, judged)

@@ -16,10 +16,10 @@ from anydepth.data.sentences import Sentences
 from anydepth.data.table import IGNORED
 from anydepth.depth.times import Instant, Side
 from anydepth.errors import NumericalError
+from anydepth.measure.evaluation import batches_of, evaluating, fitting, nfe_of
+from anydepth.runs.folder import Run
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.surgery.summary import summary
-from anydepth.train.evaluate import batches_of, evaluating, fitting, nfe_of
-from anydepth.train.runs import Run
 from anydepth_papers.frequent_tags import frequent_tag_answers
 from anydepth_papers.study import Study
 

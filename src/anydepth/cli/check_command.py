@@ -38,9 +38,9 @@ def check(
     """
     import numpy as np
 
+    from anydepth.measure.evaluation import batches_of
     from anydepth.report.verdict_figure import draw_verdict, kind_of
-    from anydepth.train.evaluate import batches_of
-    from anydepth.train.runs import open_run
+    from anydepth.runs.folder import open_run
     from anydepth.verdict.check import check as judge
 
     if figure is not None:

@@ -14,8 +14,9 @@ from anydepth.cli.sweep_command import NoData
 if TYPE_CHECKING:
     from anydepth.deploy.sweeps.budget import Budget
     from anydepth.deploy.sweeps.pick import Fitted
+    from anydepth.deploy.sweeps.sweep_inputs import SweepInputs
+    from anydepth.runs.folder import Run
     from anydepth.surgery.summary import Summary
-    from anydepth.train.runs import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -59,7 +60,7 @@ def compress(
       anydepth compress runs/digits --max-params 5000 --max-latency-ms 2 --out runs/digits-fit
     """
     from anydepth.errors import ConfigError
-    from anydepth.train.runs import check_vacant, open_run, save_derived
+    from anydepth.runs.folder import check_vacant, open_run, save_derived
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
     budget = _budget(max_params, max_latency_ms, max_drop, confidence)
@@ -69,8 +70,9 @@ def compress(
         raise ConfigError(f"{told}; give --size, --basis, --steps or --scheme, or --max-params and the like")
     parent = open_run(run)
     check_vacant(out)
-    model, found, transform = parent.model(), {}, {"operation": "compress", **wanted, "method": method}
+    found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
     if is_formed:
+        model = parent.model()
         small = _formed(model, wanted, method)
     else:
         if method != "project":
@@ -79,12 +81,13 @@ def compress(
             from anydepth.deploy.sweeps.pick import fit_to
 
             fitted = fit_to(parent, budget, data, not no_data, sweep, report)
-        small, row = fitted.model, fitted.picked.row
+        small, row, given = fitted.model, fitted.picked.row, fitted.inputs
+        model = given.meter.model
         transform |= {"basis": row.basis, "size": row.size, "steps": row.steps, "scheme": row.scheme}
         transform["budget"] = budget.describe()
         found["picked"] = _picked(fitted, budget)
     if recalibrate:
-        small, found["recalibrated"] = _recalibrated(parent, small, data)
+        small, found["recalibrated"] = _recalibrated(parent, small, data, given)
         transform["recalibrated"] = found["recalibrated"]["is_kept"]
     save_derived(parent, out, small, transform)
     _tell(run, out, model, small, found, json)
@@ -107,10 +110,12 @@ def _formed(model: Any, wanted: dict[str, Any], method: str) -> Any:
     return compressed(model, **wanted, method=method)
 
 
-def _recalibrated(parent: "Run", small: Any, data: Path | None) -> tuple[Any, dict[str, Any]]:
+def _recalibrated(
+    parent: "Run", small: Any, data: Path | None, given: "SweepInputs | None"
+) -> tuple[Any, dict[str, Any]]:
     from anydepth.deploy.recalibrate import recalibrated
 
-    done = recalibrated(parent, small, data)
+    done = recalibrated(parent, small, data, given)
     return done.model, done.describe()
 
 
@@ -164,7 +169,7 @@ def _tell(run: Path, out: Path, model: Any, small: Any, found: dict[str, Any], j
 
 def _lines(found: dict[str, Any]) -> list[str]:
     """About the budget and the recalibration, where there were any."""
-    from anydepth.deploy.sweeps.metrics import shown
+    from anydepth.measure.ranking import shown
 
     lines = []
     if "picked" in found:

@@ -29,11 +29,11 @@ def evaluate(
       anydepth evaluate runs/digits --scheme euler --steps 6
       anydepth evaluate runs/digits --scheme dopri54 --rtol 1e-3 --atol 1e-5
     """
+    from anydepth.measure.evaluation import evaluate as score_of
+    from anydepth.runs.device import precision_of
+    from anydepth.runs.folder import open_run
     from anydepth.surgery.resize import set_solver
     from anydepth.surgery.summary import summary
-    from anydepth.train.evaluate import evaluate as score_of
-    from anydepth.train.prepare import precision_of
-    from anydepth.train.runs import open_run
 
     opened = open_run(run)
     model = opened.model()

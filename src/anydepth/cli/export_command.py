@@ -37,7 +37,7 @@ def export(
     """
     from anydepth.deploy.export.export import export as write
     from anydepth.deploy.export.sheet import sheet_of
-    from anydepth.train.runs import open_run
+    from anydepth.runs.folder import open_run
 
     with progress() as report:
         sheet = write(open_run(run), to, scheme, steps, check, report)

@@ -9,7 +9,7 @@ from rich.table import Table
 from anydepth.cli.output import Data, Json, RunFolder, console, print_json
 
 if TYPE_CHECKING:
-    from anydepth.train.gradients import Compared
+    from anydepth.measure.gradients import Compared
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +34,10 @@ def gradients(
     import numpy as np
 
     from anydepth.errors import ConfigError
-    from anydepth.train.evaluate import fitting
-    from anydepth.train.gradients import compare_gradients
-    from anydepth.train.runs import open_run
-    from anydepth.train.task import loss_of
+    from anydepth.measure.evaluation import fitting
+    from anydepth.measure.gradients import compare_gradients
+    from anydepth.measure.task import loss_of
+    from anydepth.runs.folder import open_run
 
     try:
         factors = [int(factor) for factor in finer.split(",")]

@@ -57,7 +57,6 @@ OWN_COMMANDS = (
     "export",
     "predict",
     "report",
-    "bench",
 )
 for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)
@@ -70,7 +69,12 @@ PIPE_CLOSED = 141
 def main(arguments: list[str] | None = None) -> None:
     """Run a command; every error a user can cause is one line and its own exit code."""
     given = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    warnings.formatwarning = _warning
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        sys.exit(_run(given))
+
+
+def _run(given: list[str]) -> int:
     try:
         _check_not_empty(given)
         _join_plugins(given)
@@ -90,9 +94,13 @@ def main(arguments: list[str] | None = None) -> None:
         code = _fail(f"cannot read or write{what}: {error.strerror or error}; choose another place", 6, given)
     except Exception as error:
         code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
-    code = code if isinstance(code, int) else 0
     _let_go()
-    sys.exit(code)
+    return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """A warning in one line; where in the code it came up is of no use here."""
+    typer.echo(f"anydepth: warning: {printable(' '.join(str(message).split()))}", err=True)
 
 
 def _check_not_empty(given: list[str]) -> None:
@@ -132,11 +140,6 @@ def _fail(message: str, code: int, given: list[str]) -> int:
     with suppress(OSError):
         typer.echo(f"anydepth: {printable(' '.join(message.split()))}", err=True)
     return code
-
-
-def _warning(message: Warning | str, category: type[Warning], *_place: object, **_more: object) -> str:
-    """A warning as one line that cannot steer the terminal."""
-    return f"anydepth: {category.__name__}: {printable(' '.join(str(message).split()))}\n"
 
 
 def _let_go() -> None:

@@ -1,5 +1,9 @@
 """`anydepth predict`."""
 
+import csv
+import io
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +14,7 @@ from rich.text import Text
 
 from anydepth.cli.output import Json, console, print_json
 
-_SHOWN = 20
+_SHOWN = 40
 
 
 def register(app: typer.Typer) -> None:
@@ -20,46 +24,109 @@ def register(app: typer.Typer) -> None:
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run, or a file that anydepth export wrote.")],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Arrays (.npy), images, text, or folders; - reads text.")
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Images, tables, arrays (.npy), text, or folders; - reads text."),
     ],
     frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the run's model first.")] = False,
+    top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
+    resize: Annotated[
+        bool, typer.Option("--resize", help="Resize and crop images of any size to the model's.")
+    ] = False,
+    table: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a table, a row for every example; - prints it.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """What a trained model says about your files.
+    """What a trained model says about your files. Exit 3: some of them could not be read; the others are answered.
 
     Arrays hold raw values, as the dataset does (pixels 0 to 255, not normalised): shape (count, channels,
-    height, width) for images, (count, features) for vectors. Text is cut into sentences and words; a treebank
-    (.conllu) has them already. Of a folder, all files are taken that the model can read. An exported file needs the
-    .json beside it, and should come from someone you trust.
+    height, width) for images, (count, features) for vectors. A table has the columns that the model was trained on.
+    Text is cut into sentences and words; a treebank (.conllu) has them already. Of a folder and its folders, all files
+    are taken that the model can read. Images are fitted to the model's size if those of the training were, or with
+    --resize. An exported file needs the .json beside it, and should come from someone you trust.
 
     \b
     Examples:
-      anydepth predict runs/mnist seven.png
-      anydepth predict runs/mnist a.png b.png scans/
+      anydepth predict runs/photos holiday/ --top 3 --csv holiday.csv
+      anydepth predict runs/mnist a.png b.png scans/ --resize
       anydepth predict mnist.onnx batch.npy --json
       echo "Time flies like an arrow." | anydepth predict runs/gum -
     """
-    from anydepth.deploy.inputs import found_in
+    from anydepth.deploy.input_files import found_in
     from anydepth.deploy.predict import predict as predictions
     from anydepth.deploy.predictor import open_predictor
 
     predictor = open_predictor(model, frozen)
-    found = predictions(predictor, found_in(files, predictor.facts))
+    found, failed = predictions(predictor, found_in(files, predictor.facts), resize, top)
+    if table is not None:
+        _write_table(table, found)
     if json:
-        print_json({"model": str(model), "predictions": found})
-        return
+        print_json({"model": str(model), "predictions": found, "failed": failed})
+    elif table is None or str(table) != "-":
+        _show(found)
+    for reason in failed.values():
+        console.print(f"left out: {escape(reason)}", style="yellow")
+    raise typer.Exit(3 if failed else 0)
+
+
+def _show(found: dict[str, list[dict[str, Any]]]) -> None:
     for file, entries in found.items():
         if "words" in entries[0]:
             _print_tagged(file, entries)
-            continue
-        table = Table(title=escape(file), title_justify="left")
-        for name in ("example", *entries[0]):
-            table.add_column(name, justify="right")
-        for index, entry in enumerate(entries[:_SHOWN]):
-            table.add_row(str(index), *(escape(_cell(value)) for value in entry.values()))
-        console.print(table)
-        if len(entries) > _SHOWN:
-            console.print(f"and {len(entries) - _SHOWN:,} more; --json gives all")
+    rows = [(file, str(place), entry) for file, entries in found.items() for place, entry in enumerate(entries)]
+    rows = [row for row in rows if "words" not in row[2]]
+    if not rows:
+        return
+    has_places = len(rows) > len(found)
+    table = Table()
+    for name in ("file", *(["example"] if has_places else []), *_columns(rows[0][2])):
+        table.add_column(name, justify="left" if name in ("file", "label") else "right", overflow="fold")
+    for file, place, entry in rows[:_SHOWN]:
+        table.add_row(escape(file), *([place] if has_places else []), *(escape(cell) for cell in _cells(entry)))
+    console.print(table)
+    if len(rows) > _SHOWN:
+        console.print(f"and {len(rows) - _SHOWN:,} more; --csv or --json gives all")
+
+
+def _columns(entry: dict[str, Any]) -> list[str]:
+    if "label" not in entry:
+        return list(entry)
+    count = len(entry.get("top", [0]))
+    return [name + ("" if i == 0 else f" {i + 1}") for i in range(count) for name in ("label", "probability")]
+
+
+def _cells(entry: dict[str, Any]) -> list[str]:
+    if "label" not in entry:
+        return [_cell(value) for value in entry.values()]
+    return [_cell(value) for ranked in entry.get("top", [entry]) for value in ranked.values()]
+
+
+def _write_table(path: Path, found: dict[str, list[dict[str, Any]]]) -> None:
+    """A row for every example; of tagged text, for every word."""
+    from anydepth import artifact
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    rows = [(file, place, entry) for file, entries in found.items() for place, entry in enumerate(entries)]
+    first = next(iter(_lines(rows[0][2])))
+    writer.writerow(["file", "example", *(name.replace(" ", "_") for name in first)])
+    for file, place, entry in rows:
+        for line in _lines(entry):
+            writer.writerow([file, place, *line.values()])
+    if str(path) == "-":
+        sys.stdout.write(text.getvalue())
+    else:
+        artifact.write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+def _lines(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "words" in entry:
+        yield from entry["words"]
+    elif "output" in entry:
+        yield {"output" if len(entry["output"]) == 1 else f"output {i}": x for i, x in enumerate(entry["output"])}
+    else:
+        ranked = entry.get("top", [entry])
+        yield dict(zip(_columns(entry), (value for one in ranked for value in one.values()), strict=True))
 
 
 def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:

@@ -30,7 +30,7 @@ def report(
     """
     from anydepth.report.overview import write_overview
     from anydepth.report.page import write_report
-    from anydepth.train.runs import RECORD, open_run
+    from anydepth.runs.folder import RECORD, open_run
 
     if not (folder / RECORD).exists() and any(folder.glob(f"*/{RECORD}")):
         path = write_overview(folder, out)

@@ -11,7 +11,7 @@ from rich.table import Table
 from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json, progress
 
 if TYPE_CHECKING:
-    from anydepth.deploy.sweeps.table import Row, Sweep
+    from anydepth.deploy.sweeps.result import FormRow, Sweep
 
 NoData = Annotated[bool, typer.Option("--no-data", help="Use no data: rank forms by estimated errors.")]
 
@@ -48,8 +48,8 @@ def sweep(
       anydepth sweep runs/digits
       anydepth sweep runs/digits --sizes 1,2,4 --steps 1,2,4,8 --schemes euler,rk4 --bases linear,constant
     """
-    from anydepth.deploy.sweeps.store import file_name
     from anydepth.deploy.sweeps.sweep import sweep as swept
+    from anydepth.deploy.sweeps.sweep_file import file_name
     from anydepth.report.sweep_figure import draw_sweep
 
     grid = {"bases": _words(bases), "sizes": _numbers("--sizes", sizes), "steps": _numbers("--steps", steps)}
@@ -116,7 +116,7 @@ def _timed(found: "Sweep") -> str:
 
 def _table(found: "Sweep") -> Table:
     """The front, best first; then the source where it is not on it."""
-    from anydepth.deploy.sweeps.metrics import loss_in
+    from anydepth.measure.ranking import loss_in
 
     table = Table(
         caption="* as trained",
@@ -136,8 +136,8 @@ def _table(found: "Sweep") -> Table:
     return table
 
 
-def _cells(found: "Sweep", row: "Row") -> tuple[str, ...]:
-    from anydepth.deploy.sweeps.metrics import shown
+def _cells(found: "Sweep", row: "FormRow") -> tuple[str, ...]:
+    from anydepth.measure.ranking import shown
 
     return (
         escape(row.name) + (" *" if row.is_source else ""),

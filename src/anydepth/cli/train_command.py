@@ -4,7 +4,7 @@ import json as json_text
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -14,11 +14,27 @@ from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
 
 if TYPE_CHECKING:
-    from anydepth.train.config import RunConfig
+    from anydepth.runs.config import RunConfig
 
 
 def register(app: typer.Typer) -> None:
     app.command("train")(train)
+
+
+class Short(NamedTuple):
+    """Settings that have an option of their own."""
+
+    epochs: int | None
+    lr: float | None
+    batch: int | None
+
+    def applied(self, config: "RunConfig") -> "RunConfig":
+        from anydepth.runs.override import override
+        from anydepth.train.shorten import with_epochs
+
+        names = {"optimizer.lr": self.lr, "training.batch": self.batch}
+        config = override(config, [f"{name}={value}" for name, value in names.items() if value is not None])
+        return config if self.epochs is None else with_epochs(config, self.epochs)
 
 
 def _recipes(incomplete: str) -> list[str]:
@@ -31,8 +47,9 @@ def train(
     recipe: Annotated[
         str,
         typer.Argument(
-            metavar="RECIPE",
-            help="A recipe's name (see: anydepth list), or a config as .json.",
+            metavar="RECIPE|FOLDER|FILE",
+            help="A recipe's name (see: anydepth list recipes), a config as .json, or data of your own: a folder with "
+            "a folder of images for every class, a table (.csv, .tsv) or arrays (.npz).",
             autocompletion=_recipes,
         ),
     ],
@@ -40,6 +57,11 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="a.b=VALUE", help="Change a setting of the recipe; may be given many times."),
     ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the data; when the model grows moves in proportion.")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate at its highest.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
     data: Data = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the run; by default runs/RECIPE.")] = None,
     resume: Annotated[
@@ -53,24 +75,26 @@ def train(
     \b
     Examples:
       anydepth train digits
+      anydepth train ./photos --epochs 30          # ./photos/cat/*.jpg, ./photos/dog/*.png, ...
+      anydepth train ./table.csv --set data.options.target=price
       anydepth train mnist --data ~/data --out runs/mnist
       anydepth train digits --set optimizer.lr=0.05 --set refine.at=[3,6] --set model.options.basis=constant
       anydepth train mnist --out runs/mnist --resume
       torchrun --nproc-per-node=2 -m anydepth train mnist --out runs/mnist
       anydepth train digits --show-config > mine.json; anydepth train mine.json
     """
-    from anydepth.train.lock import refuse_if_locked
+    from anydepth.runs.lock import refuse_if_locked
 
-    config = _config(recipe, settings or [])
+    config = _config(recipe, settings or [], Short(epochs, lr, batch))
     if show:
         print_json(config.plain())
         return
-    folder = out or Path("runs") / Path(recipe).stem
+    folder = out or Path("runs") / Path(os.path.abspath(recipe)).stem
     is_first = os.environ.get("RANK", "0") == "0"
     if is_first:
         refuse_if_locked(folder)
     keep_freed_memory()
-    from anydepth.train.loop import train as run_training
+    from anydepth.train.training import train as run_training
 
     with training_bar(config, quiet=json or not is_first) as watch:
         run = run_training(config, folder, data, watch, resume)
@@ -84,19 +108,34 @@ def train(
         _show(folder, lines, result)
 
 
-def _config(recipe: str, settings: list[str]) -> "RunConfig":
+def _config(recipe: str, settings: list[str], short: Short) -> "RunConfig":
+    from anydepth.data.source import SOURCES
     from anydepth.errors import ConfigError
     from anydepth.recipes import RECIPES
-    from anydepth.train.config import read_config
-    from anydepth.train.override import override
+    from anydepth.recipes.own import advice_for, fixed_places, looks_like_data, recipe_for
+    from anydepth.runs.config import read_config
+    from anydepth.runs.override import override
 
-    if not recipe.endswith(".json"):
-        return override(RECIPES[recipe](), settings)
+    if recipe in RECIPES:
+        config = RECIPES[recipe]()
+    elif recipe.endswith(".json"):
+        config = read_config(_read(recipe), recipe)
+    elif looks_like_data(recipe):
+        config = recipe_for(Path(recipe))
+    elif recipe in SOURCES:
+        raise ConfigError(advice_for(recipe))
+    else:
+        config = RECIPES[recipe]()
+    return fixed_places(override(short.applied(config), settings))
+
+
+def _read(path: str) -> Any:
+    from anydepth.errors import ConfigError
+
     try:
-        values = json_text.loads(Path(recipe).read_text(encoding="utf-8-sig"))
+        return json_text.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{recipe} cannot be read as a config: {error}") from None
-    return override(read_config(values, recipe), settings)
+        raise ConfigError(f"{path} cannot be read as a config: {error}") from None
 
 
 def _last(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:

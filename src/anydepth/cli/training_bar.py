@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from anydepth.cli.output import console, shown
 
 if TYPE_CHECKING:
-    from anydepth.train.config import RunConfig
-    from anydepth.train.progress import Watch
+    from anydepth.runs.config import RunConfig
+    from anydepth.runs.progress import Watch
 
 _COLUMNS = (
     "epoch {task.fields[epoch]}",
@@ -25,7 +26,7 @@ _COLUMNS = (
 @contextmanager
 def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
     """Yields what a training is to be watched by."""
-    from anydepth.train.progress import Status, Watch
+    from anydepth.runs.progress import Status, Watch
 
     first, *rest = (TextColumn(column) for column in _COLUMNS)
     columns = (first, BarColumn(bar_width=20), TimeRemainingColumn(), *rest)
@@ -34,6 +35,10 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
         task = bar.add_task("training", total=None, **start)
 
         class Bar(Watch):
+            def begin(self, about: str) -> None:
+                if not quiet:
+                    console.print(escape(about))
+
             def step(self, status: Status) -> None:
                 epochs = config.training.epochs
                 bar.update(

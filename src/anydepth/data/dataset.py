@@ -37,8 +37,8 @@ class Dataset:
     ):
         make = SOURCES[name]
         check_options(f"dataset {name!r}", make, options or {}, given=1)
-        self.name = name
-        self.source = make(data_directory(root), **(options or {}))
+        self.name, self.root = name, data_directory(root)
+        self.source = make(self.root, **(options or {}))
         self.split_seed, self.limit = split_seed, limit
         try:
             self.validation = None if validation is None else count_or_share(validation, float)

@@ -14,9 +14,7 @@ from anydepth.data.archive import is_archive, unpack
 from anydepth.data.files import LIMIT, Reader, plain_or_compressed
 from anydepth.data.source import SOURCES, Part, Remote, Source
 from anydepth.errors import DataError, StorageError
-
-Report = Callable[[str, float], None]
-"""Told what is being done, and which share of it is done."""
+from anydepth.reporting import Report
 
 _TIMEOUT = 30
 _CHUNK = 2**18

@@ -24,12 +24,14 @@ class Images(Table):
     pixels: NDArray[np.uint8]
     classes: Indices
     labels: tuple[str, ...]
+    fits: bool = False
+    """Whether they were resized and cropped to this size."""
 
     def __len__(self) -> int:
         return len(self.pixels)
 
     def take(self, indices: Indices) -> Self:
-        return type(self)(self.pixels[indices], self.classes[indices], self.labels)
+        return type(self)(self.pixels[indices], self.classes[indices], self.labels, self.fits)
 
     def digest(self) -> str:
         return hash_of(self.pixels, self.classes)
@@ -39,7 +41,13 @@ class Images(Table):
             raise DataError("the training part holds no images")
         mean, std = channel_statistics(self.pixels)
         return Facts(
-            task="classify", kind="images", shape=self.pixels.shape[1:], labels=self.labels, mean=mean, std=std
+            task="classify",
+            kind="images",
+            shape=self.pixels.shape[1:],
+            labels=self.labels,
+            mean=mean,
+            std=std,
+            fits=self.fits,
         )
 
     def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:

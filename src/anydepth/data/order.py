@@ -1,12 +1,14 @@
 """Randomness of the data as a pure function of (seed, epoch, index): no stream is consumed, so the order and the
 augmentation are the same for any number of workers, threads and ranks, and after any resume."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
+T = TypeVar("T")
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -71,3 +73,15 @@ def split(seed: int, count: int, held_out: int) -> tuple[Indices, Indices]:
     """Examples to train on and examples held out, each in their original order."""
     order = permutation(Draw(seed, 0), count, stream=2)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def in_steps(
+    start: int, total: int, per_epoch: int, order: Callable[[int], Sequence[T]]
+) -> Iterator[tuple[int, int, T]]:
+    """Step, epoch and batch of every step of a training from `start` on; `order` gives the batches of an epoch."""
+    found: Sequence[T] = ()
+    for step in range(start, total):
+        epoch, place = divmod(step, per_epoch)
+        if place == 0 or not len(found):
+            found = order(epoch)
+        yield step, epoch, found[place]

@@ -34,7 +34,7 @@ class Source(ABC):
     """What `anydepth data fetch` downloads."""
     checksums: ClassVar[Mapping[str, str]] = {}
     """md5 of files that come out of an archive, by their place in the data directory."""
-    own_validation: ClassVar[bool] = False
+    own_validation: bool = False
     """Whether it comes with a validation part of its own."""
 
     def __init__(self, root: Path):

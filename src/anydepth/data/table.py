@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
+from anydepth.data.keywords import like_inputs
 from anydepth.data.order import Draw, Indices
 
 IGNORED = -100
@@ -36,7 +37,7 @@ class Batch(NamedTuple):
             x = x.to(device, dtype) if x.is_floating_point() else x.to(device)
             return x.to(memory_format=torch.channels_last) if channels_last and x.dim() == 4 else x
 
-        return Batch(tuple(moved(x) for x in self.inputs), moved(self.targets))
+        return Batch(like_inputs(self.inputs, [moved(x) for x in self.inputs]), moved(self.targets))
 
 
 class Augment(NamedTuple):

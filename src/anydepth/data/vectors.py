@@ -1,7 +1,7 @@
 """Vectors: points with classes, or with other vectors to be found from them."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -31,7 +31,15 @@ class Vectors(Table):
 
     def facts(self) -> Facts:
         task = "classify" if self.labels else "regress"
-        return Facts(task=task, kind="vectors", shape=self.inputs.shape[1:], labels=self.labels)
+        about = {} if self.labels or self.targets.ndim != 2 else target_statistics(self.targets)
+        return Facts(task=task, kind="vectors", shape=self.inputs.shape[1:], labels=self.labels, **about)
 
     def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:
         return Batch((torch.from_numpy(self.inputs[indices]),), torch.from_numpy(self.targets[indices]))
+
+
+def target_statistics(targets: NDArray) -> dict[str, Any]:
+    """Mean and spread of every number that is to be found; those of one value are of spread one."""
+    wide = targets.astype(np.float64)
+    std = wide.std(0)
+    return {"target_mean": tuple(wide.mean(0).tolist()), "target_std": tuple(np.where(std > 0, std, 1.0).tolist())}

@@ -13,14 +13,15 @@ import anydepth as ad
 from anydepth.block.form import forms_of, weights_of
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.recalibrate import training_batches
+from anydepth.measure.evaluation import batches_of, evaluate
+from anydepth.measure.predictions import without_blocks
 from anydepth.recipes import RECIPES
-from anydepth.report.collect import without_blocks
-from anydepth.train.config import RunConfig
-from anydepth.train.evaluate import Report, batches_of, evaluate
-from anydepth.train.loop import train
-from anydepth.train.override import override
-from anydepth.train.progress import Watch
-from anydepth.train.runs import Run, discard_run, save_derived
+from anydepth.reporting import Report
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run, discard_run, save_derived
+from anydepth.runs.override import override
+from anydepth.runs.progress import Watch
+from anydepth.train.training import train
 from anydepth.verdict.check import check
 
 SCHEMES = ("euler", "midpoint", "rk4", "rk4_38")

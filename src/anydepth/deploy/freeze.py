@@ -25,14 +25,17 @@ _LINEAR = (*_CONVOLUTIONS, nn.Linear)
 _CALLED = {nn.Conv2d: torch.conv2d, nn.Linear: nn.functional.linear}
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
+_UNTRACED = (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError, ValueError, AssertionError)
+"""What comes of tracing a forward pass that looks at its inputs."""
+
 
 def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
     convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
-    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken to
-    be given.
+    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
+    to be given.
 
     Args:
         inputs: arguments of one call (a tensor, a tuple, or a dict of keywords). A model that torch.fx cannot trace, or
@@ -55,7 +58,7 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
                 module._modules[name] = unrolled[part]
     try:
         graph = fx.symbolic_trace(root)
-    except (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError, ValueError) as error:
+    except _UNTRACED as error:
         if inputs is not None:
             return exported(root, inputs)
         raise UnitError(

@@ -13,8 +13,8 @@ from anydepth.deploy.export.ports import Call
 from anydepth.deploy.export.sheet import read_export
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, ModelFileError
-from anydepth.train.evaluate import evaluating
-from anydepth.train.runs import open_run
+from anydepth.measure.evaluation import evaluating
+from anydepth.runs.folder import open_run
 
 
 @dataclass(frozen=True)

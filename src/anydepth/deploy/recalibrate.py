@@ -11,15 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
+from anydepth.data.dataset import Dataset
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
-from anydepth.deploy.sweeps.inputs import given_by_run
-from anydepth.deploy.sweeps.metrics import loss_in
+from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
-from anydepth.train.evaluate import fitting
-from anydepth.train.runs import Run
-from anydepth.verdict.given import examples_of
+from anydepth.measure.answers import call
+from anydepth.measure.evaluation import fitting
+from anydepth.measure.predictions import examples_of
+from anydepth.measure.ranking import loss_in
+from anydepth.runs.folder import Run
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -35,7 +37,7 @@ def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
     they are, to the bit, and so does everything if something goes wrong.
 
     Args:
-        batches: inputs, or pairs of inputs and labels, which are not looked at.
+        batches: inputs, pairs of inputs and labels, or dicts of keywords; labels are not looked at.
     """
     norms = _norms(model)
     if not norms:
@@ -57,9 +59,9 @@ def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
     return model
 
 
-def training_batches(run: Run, root: Path | None) -> list[Batch]:
+def training_batches(run: Run, root: Path | None, dataset: Dataset | None = None) -> list[Batch]:
     """Random batches of a run's training part, augmented as in its training: statistics of plain images are others."""
-    table, data = run.dataset(root).part("train"), run.config.data
+    table, data = (dataset or run.dataset(root)).part("train"), run.config.data
     draw, augment = Draw(run.config.seed, 0), Augment(data.crop, data.flip, data.hide)
     chosen = batches_of_epoch(draw, len(table), run.config.training.batch, table.lengths)[:BATCHES]
     return [table.batch(indices, run.facts, augment if any(augment) else None, draw) for indices in chosen]
@@ -82,13 +84,18 @@ class Recalibrated:
         return {name: getattr(self, name) for name in ("metric", "split", "before", "after", "is_kept")}
 
 
-def recalibrated(run: Run, model: nn.Module, root: Path | None) -> Recalibrated:
-    """A model made from a run's, recalibrated on the run's training part and judged on its validation part."""
-    given = given_by_run(run, root, "validation", None, 1, 1)
-    found = recalibrate(deepcopy(model), training_batches(run, root))
-    outputs = [given.bench.outputs(each) for each in (model, found)]
-    before, after = (None if each is None else given.bench.value(each) for each in outputs)
-    metric = given.bench.metric
+def recalibrated(run: Run, model: nn.Module, root: Path | None, given: SweepInputs | None = None) -> Recalibrated:
+    """A model made from a run's, recalibrated on the run's training part and judged on its validation part.
+
+    Args:
+        given: the run's model on its validation part, if it was read before.
+    """
+    if given is None or given.dataset is None:
+        given = inputs_of_run(run, root, "validation", None, 1, 1)
+    found = recalibrate(deepcopy(model), training_batches(run, root, given.dataset))
+    outputs = [given.meter.outputs(each) for each in (model, found)]
+    before, after = (None if each is None else given.meter.value(each) for each in outputs)
+    metric = given.meter.metric
     is_kept = loss_in(metric, after) <= loss_in(metric, before)
     return Recalibrated(found if is_kept else model, metric, str(given.split), before, after, is_kept)
 
@@ -135,7 +142,7 @@ def _average(model: nn.Module, norms: Sequence[nn.Module], examples: Sequence[Ba
         seen += count
         for norm in norms:
             norm.momentum = count / seen  # pyright: ignore[reportArgumentType]
-        model(*fitting(model, example).inputs)
+        call(model, fitting(model, example).inputs)
 
 
 def _reset(model: nn.Module, norms: Sequence[nn.Module]) -> None:

@@ -14,7 +14,7 @@ from anydepth.data.sources.treebank import read_conllu
 from anydepth.data.text import sentences_of
 from anydepth.deploy.predictor import Predictor
 from anydepth.errors import DataError, NumericalError
-from anydepth.train.evaluate import batches_of
+from anydepth.measure.evaluation import batches_of
 
 _BATCH = 64
 _LONGEST = 2000

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from anydepth.registry import Registry
-from anydepth.train.config import RunConfig
+from anydepth.runs.config import RunConfig
 
 RECIPES: Registry[Callable[[], RunConfig]] = Registry("recipe", package="anydepth.recipes")
 """Recipes by name."""

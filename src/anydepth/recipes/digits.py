@@ -1,7 +1,7 @@
 """Small nets on the bundled digits: seconds on two cores."""
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     SGD,
     Cosine,
     DataSettings,

@@ -1,7 +1,7 @@
 """A small continuous net on MNIST: minutes on two cores."""
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     SGD,
     Cosine,
     DataSettings,

@@ -1,7 +1,7 @@
 """A continuous transformer that tags parts of speech: minutes on two cores."""
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     AdamW,
     Cosine,
     DataSettings,

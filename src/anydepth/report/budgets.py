@@ -1,7 +1,7 @@
 """The section of a run's page that shows its sweep: what can be had for how much."""
 
-from anydepth.deploy.sweeps.metrics import loss_in, shown
-from anydepth.deploy.sweeps.table import COSTS, Row, Sweep
+from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep
+from anydepth.measure.ranking import loss_in, shown
 from anydepth.report.findings import Findings
 from anydepth.report.html import NONE, Markup, picture, section, table, tag
 from anydepth.report.sweep_figure import sweep_figure
@@ -44,7 +44,7 @@ def _words(sweep: Sweep) -> str:
     )
 
 
-def _front(sweep: Sweep) -> list[Row]:
+def _front(sweep: Sweep) -> list[FormRow]:
     """The fronts by either cost, and the source, best first."""
     chosen = {row for cost in COSTS for row in sweep.front_by(cost)} | {sweep.source}
     ordered = sorted(chosen, key=lambda row: (loss_in(sweep.metric, row.value), row.parameters, row.latency_ms))
@@ -56,7 +56,7 @@ def _head(sweep: Sweep) -> list[str]:
     return ["form", sweep.metric, "same as source", "parameters", "NFE", "latency", "memory"]
 
 
-def _cells(sweep: Sweep, row: Row) -> list[str]:
+def _cells(sweep: Sweep, row: FormRow) -> list[str]:
     source = sweep.source
     return [
         tag("th", row.name + (" (as it is)" if row.is_source else ""), scope="row"),

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from anydepth.errors import ModelFileError
-from anydepth.train.runs import METRICS, Run
+from anydepth.runs.folder import METRICS, Run
 
 Points = tuple[tuple[float, float], ...]
 """(epoch, value) pairs."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from anydepth.report.collect import Compressed, CompressionCurve, SolverGrid, SolverPoint
+from anydepth.measure.forms import Compressed, CompressionCurve, SolverGrid, SolverPoint
 from anydepth.report.curves import Curves, Points
 from anydepth.report.drawing import (
     BASIS_COLOURS,

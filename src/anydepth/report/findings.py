@@ -9,19 +9,21 @@ from torch import nn
 
 from anydepth.data.source import Part
 from anydepth.data.table import Table
-from anydepth.deploy.sweeps.store import sweep_of
-from anydepth.deploy.sweeps.table import Sweep
+from anydepth.deploy.sweeps.result import Sweep
+from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
-from anydepth.report.collect import CompressionCurve, SolverGrid, compression_curve, solver_grid, without_blocks
+from anydepth.measure.evaluation import Score, evaluate
+from anydepth.measure.forms import CompressionCurve, SolverGrid, compression_curve, solver_grid
+from anydepth.measure.predictions import without_blocks
+from anydepth.measure.task import METRIC
 from anydepth.report.curves import logged
 from anydepth.report.weights import WeightLines, weight_lines
 from anydepth.report.yardstick import Yardstick
+from anydepth.reporting import Report
+from anydepth.runs.device import precision_of
+from anydepth.runs.folder import Run
 from anydepth.surgery.change import Change, history
 from anydepth.surgery.summary import Summary, summary
-from anydepth.train.evaluate import Report, Score, evaluate
-from anydepth.train.prepare import precision_of
-from anydepth.train.runs import Run
-from anydepth.train.task import METRIC
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from urllib.parse import quote
 
 from anydepth import artifact
 from anydepth.errors import AnydepthError, ConfigError, ModelFileError, printable
+from anydepth.measure.task import METRIC
 from anydepth.report import figures, html
 from anydepth.report.curves import Points, last_value, logged, read_curves
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag
 from anydepth.report.page import duration
 from anydepth.report.yardstick import Yardstick
+from anydepth.runs.folder import RECORD, REPORT, Run, open_run
 from anydepth.surgery.summary import summary
-from anydepth.train.runs import RECORD, REPORT, Run, open_run
-from anydepth.train.task import METRIC
 
 NUMBERS = ("parameters", "NFE", "validation", "test", "epochs", "time")
 COLUMNS = ("weights", "solver", *NUMBERS, "parent")

@@ -12,8 +12,8 @@ from anydepth.report.curves import last_value
 from anydepth.report.findings import Findings, find
 from anydepth.report.html import NONE, Markup, tag
 from anydepth.report.verdicts import cheapest, smallest, solver_verdict
-from anydepth.train.evaluate import Report
-from anydepth.train.runs import REPORT, Run
+from anydepth.reporting import Report
+from anydepth.runs.folder import REPORT, Run
 
 SECTIONS: dict[str, Callable[[Findings], Markup | None]] = {
     "Training": sections.training,

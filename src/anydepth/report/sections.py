@@ -1,7 +1,7 @@
 """The sections of a run's page that show what was measured."""
 
+from anydepth.measure.forms import Compressed, SolverPoint
 from anydepth.report import figures
-from anydepth.report.collect import Compressed, SolverPoint
 from anydepth.report.curves import read_curves
 from anydepth.report.findings import Findings, Measured
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag

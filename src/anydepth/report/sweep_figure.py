@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from anydepth import artifact
-from anydepth.deploy.sweeps.metrics import RISING, closeness, shown
-from anydepth.deploy.sweeps.table import Row, Sweep
+from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.measure.ranking import RISING, closeness, shown
 from anydepth.report.drawing import INK, PALETTE, SOFT, drawing, plain, wide_range
 from anydepth.report.figures import OWN, short_count
 
@@ -83,7 +83,7 @@ def _logarithmic(axes: Any) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _takeaway(sweep: Sweep, best: Row, cost: str) -> tuple[str, str]:
+def _takeaway(sweep: Sweep, best: FormRow, cost: str) -> tuple[str, str]:
     """What a reader should take home, and what it rests on."""
     what = "parameters" if cost == "parameters" else "latency"
     share = 100 * getattr(best, cost) / getattr(sweep.source, cost)
@@ -93,14 +93,16 @@ def _takeaway(sweep: Sweep, best: Row, cost: str) -> tuple[str, str]:
     return f"{share:.0f} % of the {what} will do", f"{shown(sweep.metric, best.value)} ({as_trained})"
 
 
-def _labelled(front: tuple[Row, ...], best: Row, floor: float | None) -> Sequence[tuple[Row, tuple[float, float], str]]:
+def _labelled(
+    front: tuple[FormRow, ...], best: FormRow, floor: float | None
+) -> Sequence[tuple[FormRow, tuple[float, float], str]]:
     """The star, and the cheapest form of the front that is shown; where their names go, and how heavy."""
     found = [(best, (12, -15), "bold")]
     cheapest = next((row for row in front if _is_seen(row, floor)), best)
     return found if cheapest is best else [*found, (cheapest, (10, -13), "normal")]
 
 
-def _label(axes: Any, row: Row, cost: str, offset: tuple[float, float], weight: str) -> None:
+def _label(axes: Any, row: FormRow, cost: str, offset: tuple[float, float], weight: str) -> None:
     """To the right of a point and below, on white."""
     axes.annotate(
         plain(row.name),
@@ -124,7 +126,7 @@ def _floor(sweep: Sweep) -> float | None:
     return sweep.source.value - SPAN
 
 
-def _is_seen(row: Row, floor: float | None) -> bool:
+def _is_seen(row: FormRow, floor: float | None) -> bool:
     return row.value is not None and (floor is None or row.value >= floor)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from anydepth import artifact
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError
+from anydepth.measure.predictions import Margin
 from anydepth.report.drawing import MARKERS, PALETTE, SCHEME_COLOURS, SOFT, drawing, plain
 from anydepth.verdict.check import Verdict
-from anydepth.verdict.compare import Margin
-from anydepth.verdict.row import Row
+from anydepth.verdict.row import SolverRow
 
 KINDS = ("png", "svg", "pdf")
 
@@ -66,7 +66,7 @@ def _errors(axes: Any, verdict: Verdict) -> None:
         axes.legend(fontsize=8.5)
 
 
-def _place(row: Row, by_step: bool) -> float:
+def _place(row: SolverRow, by_step: bool) -> float:
     return (row.step or 0.0) if by_step else float(row.nfe)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from anydepth.report.collect import Compressed, CompressionCurve, SolverGrid, SolverPoint
+from anydepth.measure.forms import Compressed, CompressionCurve, SolverGrid, SolverPoint
 from anydepth.report.yardstick import Yardstick
 
 

@@ -63,7 +63,8 @@ def from_layers(
         block.set_solver(scheme=scheme, steps=steps)
         return block
 
-    is_list = where is None and isinstance(layers, (nn.Sequential, nn.ModuleList, list, tuple))
+    is_plain = not isinstance(layers, nn.Sequential) or type(layers).forward is nn.Sequential.forward
+    is_list = where is None and is_plain and isinstance(layers, (nn.Sequential, nn.ModuleList, list, tuple))
     result = _from_list(layers, ignored, branches, make) if is_list else _inside(layers, where, ignored, make)
     if example is not None:
         check_same(layers, result, example, branches)

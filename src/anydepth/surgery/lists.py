@@ -106,7 +106,9 @@ def _outermost(names: Sequence[str]) -> list[str]:
 def refill(container: nn.Module, parts: Sequence[tuple[str, nn.Module]]) -> None:
     """Give a list other modules; numbers are counted again, other names kept."""
     is_numbered = isinstance(container, nn.ModuleList) or all(name.isdecimal() for name, _ in parts)
-    container._modules = {str(i) if is_numbered else name: part for i, (name, part) in enumerate(parts)}
+    named = {str(i) if is_numbered else name: part for i, (name, part) in enumerate(parts)}
+    container._modules.clear()
+    container._modules.update(named)
 
 
 def switch_off(model: nn.Module, path: str) -> dict[str, Any]:

@@ -24,22 +24,31 @@ _RULES: dict[type[Optimizer], dict[str, str]] = {
 def as_optimizers(given: Optimizer | Iterable[Optimizer]) -> list[Optimizer]:
     """One optimiser or several, as a list."""
     listed = list(given) if isinstance(given, Iterable) else [given]
-    for optimizer in listed:
-        if not isinstance(optimizer, Optimizer):
-            raise ConfigError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
-    return listed
+    return [_unwrapped(optimizer) for optimizer in listed]
+
+
+def _unwrapped(optimizer: Any) -> Optimizer:
+    """The optimiser inside the wrappers of Accelerate, Lightning and others, which have it as `optimizer`."""
+    while isinstance(inner := getattr(optimizer, "optimizer", None), Optimizer):
+        optimizer = inner
+    if not isinstance(optimizer, Optimizer):
+        raise ConfigError(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    return optimizer
 
 
 def carry_over(optimizers: Sequence[Optimizer], replaced: Replaced) -> None:
     """Put the new parameters into the old ones' groups, and move what is remembered about them."""
     seen: set[nn.Parameter] = set()
     for optimizer in optimizers:
+        mine = {p for group in optimizer.param_groups for p in group["params"] if p in replaced}
         for group in optimizer.param_groups:
-            seen |= {p for p in group["params"] if p in replaced}
             group["params"][:] = [replaced[p][0] if p in replaced else p for p in group["params"]]
+        seen |= mine
         if isinstance(optimizer, LBFGS):
-            optimizer._numel_cache = None  # it counts its values once
-        _move_state(optimizer, replaced)
+            if mine:
+                reset_history(optimizer, stacklevel=5)
+        else:
+            _move_state(optimizer, replaced)
     forgotten = [p for p in replaced if p not in seen and p.requires_grad]
     if forgotten:
         warn(
@@ -47,6 +56,19 @@ def carry_over(optimizers: Sequence[Optimizer], replaced: Replaced) -> None:
             "train; add them with add_param_group, or pass every optimiser",
             AnydepthWarning,
             stacklevel=3,
+        )
+
+
+def reset_history(optimizer: LBFGS, stacklevel: int = 4) -> None:
+    """Forget vectors that are as long as all parameters together were."""
+    optimizer._params = optimizer.param_groups[0]["params"]
+    optimizer._numel_cache = None  # it counts its values once
+    if any(optimizer.state.values()):
+        optimizer.state.clear()
+        warn(
+            "the history of LBFGS was reset: its vectors span all parameters, whose number has changed",
+            AnydepthWarning,
+            stacklevel=stacklevel,
         )
 
 

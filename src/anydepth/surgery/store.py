@@ -18,10 +18,10 @@ from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ModelFileError
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
-from anydepth.surgery.budget import Budget
 from anydepth.surgery.change import Change
+from anydepth.surgery.size_limit import SizeLimit
 from anydepth.weights.choose import read_function
-from anydepth.zoo.parts import build, recipe_of
+from anydepth.zoo.parts import architecture_of, build
 
 FORMAT, VERSION = "anydepth-model", 1
 MODEL, TENSORS = "model.json", "model.safetensors"
@@ -38,7 +38,7 @@ def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
     description = {
         "format": FORMAT,
         "version": VERSION,
-        "architecture": recipe_of(model),
+        "architecture": architecture_of(model),
         "blocks": describe_blocks(model),
         "tensors": artifact.describe_tensors(tensors),
         "sha256": artifact.digest(content),
@@ -66,7 +66,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
         if into is not None:
             _fill(into, described["blocks"], tensors, assign=False)
             return into
-        with unfilled(), Budget(sum(tensor.numel() for tensor in tensors.values()), len(tensors)):
+        with unfilled(), SizeLimit(sum(tensor.numel() for tensor in tensors.values()), len(tensors)):
             model = _rebuilt(described, folder)
         _fill(model, described["blocks"], tensors, assign=True)
     return model

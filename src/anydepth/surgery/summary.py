@@ -9,7 +9,7 @@ from anydepth.surgery.change import Form
 
 
 @dataclass(frozen=True)
-class Row:
+class BlockRow:
     """One block of a model."""
 
     name: str
@@ -23,7 +23,7 @@ class Row:
 class Summary:
     """A model's blocks and its counts; prints as a table."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[BlockRow, ...]
     parameters: int
 
     @property
@@ -46,7 +46,7 @@ def summary(model: nn.Module) -> Summary:
     With an adaptive scheme, the evaluations are those of the last pass.
     """
     rows = tuple(
-        Row(
+        BlockRow(
             name or "(model)",
             type(block.unit).__name__,
             Form.of(block),
@@ -58,7 +58,7 @@ def summary(model: nn.Module) -> Summary:
     return Summary(rows, sum(parameter.numel() for parameter in model.parameters()))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: BlockRow) -> tuple[str, ...]:
     form = row.form
     return (
         *(row.name, row.unit, form.weights, form.solver, f"{row.scale:g}", str(row.nfe)),

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import inf, isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -69,7 +69,7 @@ def layout_of(options: Mapping[str, Any], is_adams: bool) -> Layout:
     layout = Layout(**read)
     if layout.step_size is not None and layout.grid_constructor is not None:
         raise ConfigError("step_size and grid_constructor exclude each other; give one of them")
-    return Layout(**(vars(layout) | {"max_order": layout.max_order or MAX_ORDER})) if is_adams else layout
+    return replace(layout, max_order=layout.max_order or MAX_ORDER) if is_adams else layout
 
 
 def _known(options: Mapping[str, Any], names: set[str], of: str) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.registry import Registry, check_options
+from anydepth.runs.config import RefineSettings
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import refine, set_solver
-from anydepth.train.config import RefineSettings
 
 
 class Growth(NamedTuple):

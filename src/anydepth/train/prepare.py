@@ -1,12 +1,8 @@
 """From a config to the things a run needs; everything that can be refused is refused here, before training."""
 
-import sys
-from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
 from inspect import signature
-from subprocess import run
 
 import numpy as np
 import torch
@@ -16,14 +12,15 @@ from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
 from anydepth.data.table import Table
 from anydepth.errors import AnydepthError, ConfigError
+from anydepth.measure.evaluation import fitting
+from anydepth.measure.task import loss_of
+from anydepth.runs.config import RunConfig
+from anydepth.runs.device import device_of, precision_of
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
-from anydepth.train.config import RunConfig, TrainingSettings
-from anydepth.train.control.choose import check_control
-from anydepth.train.evaluate import fitting
+from anydepth.train.control.controller import check_control
 from anydepth.train.growth import check_rule
-from anydepth.train.schedule import places
-from anydepth.train.task import loss_of
+from anydepth.train.optimization import places
 from anydepth.train.vary import check_vary, share_of
 from anydepth.zoo.parts import MODELS, build
 
@@ -39,6 +36,14 @@ class Prepared:
     model: nn.Module
     per_epoch: int
     total: int
+
+    def told(self) -> str:
+        """The data in a line."""
+        facts, held = self.facts, 0 if self.validation is None else len(self.validation)
+        shape = f" of {' x '.join(map(str, facts.shape))}" if facts.shape else ""
+        learnt = f"{len(facts.labels)} classes" if facts.labels else "numbers"
+        target = f" of {facts.target!r}" if facts.target else ""
+        return f"{facts.kind}{shape}, {learnt}{target}; {len(self.train):,} to train on, {held:,} to validate"
 
 
 def prepare(config: RunConfig, dataset: Dataset) -> Prepared:
@@ -100,37 +105,6 @@ def check_batch(model: nn.Module, part: Table, facts: Facts, config: RunConfig) 
 
 _TRIAL = 64
 """Examples of the trial batch, at most."""
-
-
-def device_of(config: RunConfig) -> torch.device:
-    has_cuda = torch.cuda.is_available()
-    if config.device == "cuda" and not has_cuda:
-        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device; use device=cpu or auto")
-    return torch.device("cuda" if has_cuda and config.device != "cpu" else "cpu")
-
-
-def precision_of(training: TrainingSettings, device: torch.device) -> AbstractContextManager:
-    """Autocast for bfloat16, else nothing; a fresh one for every use."""
-    if training.precision == "bfloat16":
-        _check_bfloat16(device)
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()
-
-
-_PROBE = """
-import torch
-from torch import nn
-model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Flatten(), nn.Linear(16 * 36, 64), nn.Linear(64, 10))
-with torch.autocast("cpu", torch.bfloat16):
-    model(torch.randn(64, 8, 8, 8)).float().sum().backward()
-"""
-
-
-@cache
-def _check_bfloat16(device: torch.device) -> None:
-    """Try it in a process of its own: where the processor lacks what it promises, that process dies."""
-    if device.type == "cpu" and run([sys.executable, "-c", _PROBE], capture_output=True, check=False).returncode:
-        raise ConfigError("bfloat16 does not work on this machine's processor; use training.precision=float32")
 
 
 def length_of(config: RunConfig, per_epoch: int) -> int:

@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from anydepth.data.order import Indices
 from anydepth.errors import ConfigError, RankLostError
+from anydepth.runs.config import RunConfig
 from anydepth.surgery.blocks import blocks_in
-from anydepth.train.config import RunConfig
 from anydepth.zoo.synced import add_up, synchronise
 
 _PATIENCE = timedelta(minutes=30)

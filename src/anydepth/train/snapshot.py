@@ -7,10 +7,10 @@ from torch.optim import Optimizer
 
 from anydepth.block.form import weights_of
 from anydepth.errors import ModelFileError
+from anydepth.runs.checkpoint import FOLDER, Snapshot, take
+from anydepth.runs.progress import Progress
 from anydepth.surgery.store import describe_blocks, fill
-from anydepth.train.checkpoint import FOLDER, Snapshot, take
-from anydepth.train.optim import make_optimizer
-from anydepth.train.progress import Progress
+from anydepth.train.optimization import make_optimizer
 
 if TYPE_CHECKING:
     from anydepth.train.trainer import Trainer

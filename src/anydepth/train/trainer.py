@@ -10,30 +10,27 @@ from torch import nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from anydepth.artifact import reached
-from anydepth.data.order import Draw, Indices, batches
+from anydepth.data.order import Draw, Indices, batches, in_steps
 from anydepth.data.table import Augment, Table
 from anydepth.errors import NumericalError, StoppedError
+from anydepth.measure.evaluation import Score, evaluate, nfe_by_plan, nfe_of
+from anydepth.measure.task import METRIC, Tally, loss_of, metric, tally
+from anydepth.runs.checkpoint import write_checkpoint
+from anydepth.runs.device import device_of, precision_of
+from anydepth.runs.folder import Run
+from anydepth.runs.progress import Progress, Status, Watch
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.summary import summary
-from anydepth.train.average import averaged_copy, update_average
-from anydepth.train.checkpoint import write_checkpoint
-from anydepth.train.control.choose import make_controller
-from anydepth.train.control.controller import Solvers
+from anydepth.train.control.controller import Solvers, make_controller
 from anydepth.train.control.probe import put_solvers, solvers_of
 from anydepth.train.control.steer import steer
-from anydepth.train.evaluate import Score, evaluate, nfe_by_plan, nfe_of
-from anydepth.train.going_back import go_back, go_to
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
-from anydepth.train.optim import make_optimizer, set_rate
-from anydepth.train.penalty import penalty
-from anydepth.train.prepare import Prepared, device_of, precision_of
-from anydepth.train.progress import Progress, Status, Watch
+from anydepth.train.optimization import averaged_copy, make_optimizer, penalty, places, rate, set_rate, update_average
+from anydepth.train.prepare import Prepared
 from anydepth.train.ranks import ALONE, Ranks, seed_step
-from anydepth.train.runs import Run
-from anydepth.train.schedule import places, rate
+from anydepth.train.resume import resume_at, resume_newest
 from anydepth.train.snapshot import capture
-from anydepth.train.task import METRIC, Tally, loss_of, metric, tally
 from anydepth.train.vary import Vary, share_of
 
 
@@ -70,14 +67,10 @@ class Trainer:
     def fit(self, interrupt: Interrupt | None = None) -> nn.Module:
         """Train to the end, from wherever the training is."""
         progress, began = self.progress, perf_counter() - self.progress.seconds
-        order = self._order()
-        while progress.step < self.total:
-            epoch, place = divmod(progress.step, self.per_epoch)
-            if place == 0:
-                order = self._order()
-            if progress.step in self.refine_at[progress.level :]:
+        for step, epoch, indices in in_steps(progress.step, self.total, self.per_epoch, self._order):
+            if step in self.refine_at[progress.level :]:
                 self._refine()
-            loss, sums, lr, stop = self._step(order[place], epoch, interrupt)
+            loss, sums, lr, stop = self._step(indices, epoch, interrupt)
             progress.step += 1
             progress.sums += sums
             if self.controller is not None and progress.step == self.total:
@@ -92,8 +85,8 @@ class Trainer:
             self._save_if_due(stop)
         return self.result
 
-    def _order(self) -> list[Indices]:
-        draw = Draw(self.config.seed, self.progress.step // self.per_epoch)
+    def _order(self, epoch: int = 0) -> list[Indices]:
+        draw = Draw(self.config.seed, epoch)
         return batches(draw, len(self.train_part), self.config.training.batch, self.train_part.lengths)
 
     def _step(
@@ -193,10 +186,10 @@ class Trainer:
 
     def resume(self) -> bool:
         """Go back to the newest whole checkpoint, if there is one; the first rank chooses it."""
-        chosen = go_back(self) if self.ranks.is_first else None
+        chosen = resume_newest(self) if self.ranks.is_first else None
         step, level, is_there = self.ranks.total((0.0, 0.0, 0.0) if chosen is None else (*map(float, chosen), 1.0))
         if is_there and not self.ranks.is_first:
-            go_to(self, int(step), int(level))
+            resume_at(self, int(step), int(level))
         self._form = self._shape()
         self._wrap()
         return bool(is_there)

@@ -8,10 +8,10 @@ import numpy as np
 from torch import nn
 
 from anydepth.errors import ConfigError
+from anydepth.runs.config import RunConfig
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_in
-from anydepth.train.config import RunConfig
 
 STEADY = 0.4
 """The share under the control `steady`."""

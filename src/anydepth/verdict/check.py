@@ -16,14 +16,15 @@ from anydepth.errors import NumericalError
 from anydepth.measure.crossings import crossing_rate
 from anydepth.measure.distance import distance as distance_between
 from anydepth.measure.distance import relative_distance
-from anydepth.measure.order import observed_order
-from anydepth.verdict.compare import Margin, Reader, gap
-from anydepth.verdict.given import are_classes, examples_of, subject_of
-from anydepth.verdict.row import Row, is_as_accurate, row_of
+from anydepth.measure.observed_order import observed_order
+from anydepth.measure.predictions import Margin, Reader, examples_of, gap
+from anydepth.reporting import Report
+from anydepth.verdict.arguments import are_classes, subject_of
+from anydepth.verdict.row import SolverRow, is_as_accurate, row_of
 from anydepth.verdict.rule import FAR, THIN, Limits, judged
 from anydepth.verdict.subject import Subject
 from anydepth.verdict.swap import largest_step, order_of
-from anydepth.verdict.trials import Report, Trials
+from anydepth.verdict.trials import Trials
 
 _LIMITS = Limits()
 _PAIRS = 5_000_000
@@ -36,9 +37,9 @@ class Verdict:
 
     proper: bool
     reason: str
-    table: tuple[Row, ...]
+    table: tuple[SolverRow, ...]
     """The trained solver first, then those of equal or smaller error."""
-    coarser: tuple[Row, ...] = ()
+    coarser: tuple[SolverRow, ...] = ()
     """Fewer steps than the model was trained with; the verdict does not rest on them."""
     reference: str = ""
     """The finest solver, which stands for the ODE itself."""
@@ -130,7 +131,7 @@ def _verdict(trials: Trials, limits: Limits) -> Verdict:
     )
 
 
-def _remarks(trials: Trials, rows: list[Row], proper: bool) -> list[str]:
+def _remarks(trials: Trials, rows: list[SolverRow], proper: bool) -> list[str]:
     """What else the reader of a verdict should know."""
     found, reader, trained = [], trials.reader, trials.trained.outputs
     assert trained is not None

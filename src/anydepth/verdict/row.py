@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from anydepth.verdict.compare import Reader, gap
+from anydepth.measure.predictions import Reader, gap
 from anydepth.verdict.swap import largest_step, scheme_of
 from anydepth.verdict.trials import Trial
 
@@ -14,7 +14,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Row:
+class SolverRow:
     """One solver: how its outputs compare with those of the solver the model was trained with."""
 
     solver: str
@@ -43,17 +43,17 @@ class Row:
 
 def row_of(
     trial: Trial, trained: Sequence[Tensor], finest: Sequence[Tensor] | None, reader: Reader, unit: float
-) -> Row:
+) -> SolverRow:
     """A trial beside the trained outputs and the finest ones; `unit` is one unit of depth in the field's time."""
     step = largest_step(trial.solvers)
     known = {"scheme": scheme_of(trial.solvers), "step": None if step is None else step * unit}
     outputs = trial.outputs
     if outputs is None:
         nothing = 0.0 if reader.classes else None
-        return Row(trial.name, trial.nfe, nothing, None, None, nothing, nothing, **known, failure=trial.failure)
+        return SolverRow(trial.name, trial.nfe, nothing, None, None, nothing, nothing, **known, failure=trial.failure)
     same, margin = reader.same(trained, outputs), reader.margin(trained, outputs)
     low, high = (None, None) if same is None else same.interval
-    return Row(
+    return SolverRow(
         trial.name,
         trial.nfe,
         None if same is None else same.percent,
@@ -67,6 +67,6 @@ def row_of(
     )
 
 
-def is_as_accurate(row: Row, trained: Row) -> bool:
+def is_as_accurate(row: SolverRow, trained: SolverRow) -> bool:
     """Whether a solver's error is not larger than the trained solver's, or not known to be."""
     return row.error is None or trained.error is None or row.error <= trained.error + ROUNDING

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from anydepth.errors import ConfigError
-from anydepth.verdict.row import Row
+from anydepth.verdict.row import SolverRow
 
 THIN = 30
 """With fewer predictions, or fewer examples of numbers, a verdict calls its evidence thin."""
@@ -31,7 +31,7 @@ class Limits:
             )
 
 
-def judged(rows: Sequence[Row], limits: Limits, classes: bool) -> tuple[bool, str]:
+def judged(rows: Sequence[SolverRow], limits: Limits, classes: bool) -> tuple[bool, str]:
     """Whether the first row's solver can be replaced by all others that count, and the reason."""
     trained, *others = rows
     broken = next((row for row in others if row.distance is None), None)
@@ -45,7 +45,7 @@ def judged(rows: Sequence[Row], limits: Limits, classes: bool) -> tuple[bool, st
 _TIED = "the model is tied to its solver"
 
 
-def _by_outputs(trained: Row, others: Sequence[Row], limits: Limits) -> tuple[bool, str]:
+def _by_outputs(trained: SolverRow, others: Sequence[SolverRow], limits: Limits) -> tuple[bool, str]:
     worst = max(others, key=lambda row: row.distance or 0.0)
     change = worst.distance or 0.0
     proper = change <= limits.distance
@@ -53,7 +53,7 @@ def _by_outputs(trained: Row, others: Sequence[Row], limits: Limits) -> tuple[bo
     return proper, f"with {worst.solver} instead of {trained.solver}, {said}{'' if proper else f'; {_TIED}'}"
 
 
-def _by_predictions(trained: Row, others: Sequence[Row], limits: Limits) -> tuple[bool, str]:
+def _by_predictions(trained: SolverRow, others: Sequence[SolverRow], limits: Limits) -> tuple[bool, str]:
     worst = min(others, key=lambda row: (row.agreement or 0.0, -(row.distance or 0.0)))
     proper, why = _counted(worst, limits.agreement)
     said = f"{worst.agreement:.1f} % of the predictions stay the same (limit {limits.agreement:g} %)"
@@ -63,7 +63,7 @@ def _by_predictions(trained: Row, others: Sequence[Row], limits: Limits) -> tupl
     return proper, f"with {worst.solver} instead of {trained.solver}, {said}{why}{tied}"
 
 
-def _counted(row: Row, limit: float) -> tuple[bool, str]:
+def _counted(row: SolverRow, limit: float) -> tuple[bool, str]:
     """By the interval of the share of predictions that stay; where the limit lies within it, by the margins."""
     low, high, safe = row.agreement_low or 0.0, row.agreement_high or 0.0, row.safe or 0.0
     if low >= limit or high < limit:

@@ -17,11 +17,12 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
+from anydepth.measure.answers import answer, call
+from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
 from anydepth.verdict.swap import Solvers
 
 PIECES = 128
@@ -48,7 +49,7 @@ class Subject(ABC):
     def outputs(self, solvers: Solvers, examples: Sequence[Batch]) -> Outputs:
         self.use(solvers)
         with resting(self.model):
-            found = [_tensor(self.model(*placed(self.model, example).inputs)).cpu() for example in examples]
+            found = [_tensor(answer(self.model, placed(self.model, example).inputs)).cpu() for example in examples]
         return Outputs(found, self.nfe)
 
     @abstractmethod
@@ -99,7 +100,7 @@ class Model(Subject):
         handles = [block.register_forward_pre_hook(look, with_kwargs=True) for block in able]
         with resting(self.model):
             if able:
-                self.model(*placed(self.model, example).inputs)
+                call(self.model, placed(self.model, example).inputs)
             for handle in handles:
                 handle.remove()
             if not seen:

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from anydepth.data.table import IGNORED
 from anydepth.errors import DataError, NumericalError
+from anydepth.measure.predictions import Reader, gap, is_finite
+from anydepth.reporting import Report
 from anydepth.solve.adaptive import Cause, SolverError
 from anydepth.solve.ladder import coarser, finer, raised
-from anydepth.verdict.compare import Reader, gap, is_finite
 from anydepth.verdict.subject import Subject
 from anydepth.verdict.swap import Solvers, largest_step, name_of
 
-Report = Callable[[str, float], None]
 IsClose = Callable[[Sequence[Tensor], Sequence[Tensor]], bool]
 
 SETTLED, SAME = 0.005, 99.0

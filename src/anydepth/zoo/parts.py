@@ -25,7 +25,7 @@ def build(name: str, **config: Any) -> nn.Module:
         raise ConfigError(f"model {name!r} does not take this config: {error}") from error
 
 
-def recipe_of(model: nn.Module) -> dict[str, Any] | None:
+def architecture_of(model: nn.Module) -> dict[str, Any] | None:
     """What `build` needs to make this model again, if it is a registered one."""
     for name in MODELS:
         if type(model) is MODELS[name]:

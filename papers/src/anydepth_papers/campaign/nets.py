@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from anydepth.train.config import (
+from anydepth.runs.config import (
     SGD,
     Cosine,
     DataSettings,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from anydepth import artifact
 from anydepth.errors import NumericalError
-from anydepth.train.config import RunConfig
-from anydepth.train.loop import train
-from anydepth.train.progress import Watch
+from anydepth.runs.config import RunConfig
+from anydepth.runs.progress import Watch
+from anydepth.train.training import train
 from anydepth_papers.campaign.nets import Net, nets
 from anydepth_papers.campaign.state import COMMITS, FAILURE, state_of
 from anydepth_papers.commit import commit_of_code

@@ -6,8 +6,8 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.errors import FolderInUseError
-from anydepth.train.lock import refuse_if_locked
-from anydepth.train.runs import RECORD, open_run
+from anydepth.runs.folder import RECORD, open_run
+from anydepth.runs.lock import refuse_if_locked
 from anydepth_papers.campaign.nets import GROWS_AT, STEPS, Net
 
 COMMITS, FAILURE = "commits.json", "failure.json"

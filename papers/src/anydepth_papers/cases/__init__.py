@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Given:
+class CheckArguments:
     """What is handed to `check`."""
 
     model: Any
@@ -15,11 +15,11 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Case:
+class KnownModel:
     """A model whose verdict is known."""
 
     name: str
     proper: bool
     because: str
-    make: Callable[[int], Given]
+    make: Callable[[int], CheckArguments]
     is_trained: bool = False

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth_papers.cases import Case, Given
+from anydepth_papers.cases import CheckArguments, KnownModel
 
 
 class Field(nn.Module):
@@ -86,105 +86,105 @@ def drifting(speeds: list[float], threshold: float, **block: Any) -> nn.Module:
     return nn.Sequential(made, head).double()
 
 
-def closed(f: Any, start: Callable[[int], Tensor], **settings: Any) -> Callable[[int], Given]:
-    return lambda seed: Given(f, [start(seed)], settings)
+def closed(f: Any, start: Callable[[int], Tensor], **settings: Any) -> Callable[[int], CheckArguments]:
+    return lambda seed: CheckArguments(f, [start(seed)], settings)
 
 
 CLOSED = (
-    Case(
+    KnownModel(
         "slow decay, Euler x 2",
         True,
         "both steps are factors of 0.85",
         closed(growing(-0.3), line, scheme="euler", steps=2, head=by_sign),
     ),
-    Case(
+    KnownModel(
         "slow turn, Euler x 8",
         True,
         "the turn is off by 0.0001 rad",
         closed(turning(0.25), plane, scheme="euler", steps=8, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "slow turn as numbers, Euler x 2",
         True,
         "the length is off by 0.6 %",
         closed(turning(0.15), plane, scheme="euler", steps=2),
     ),
-    Case(
+    KnownModel(
         "pendulum as numbers, RK4 x 4",
         True,
         "the error is of the order of (1/4)^4 / 120",
         closed(swinging, plane, scheme="rk4", steps=4),
     ),
-    Case(
+    KnownModel(
         "a turn of 6, Dormand-Prince at 1e-5",
         True,
         "the tolerance holds",
         closed(turning(6.0), plane, scheme="dopri54", rtol=1e-5, atol=1e-5, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "a turn of 6, RK4 x 16",
         True,
         "the turn is off by 16 (6/16)^5 / 120 rad",
         closed(turning(6.0), plane, scheme="rk4", steps=16, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "speeds constant in pieces, Euler on their knots",
         True,
         "every scheme adds their mean exactly",
-        lambda seed: Given(drifting([3.0, -3.0, 2.0, -1.0], 0.25, scheme="euler", steps=4), [line(seed)]),
+        lambda seed: CheckArguments(drifting([3.0, -3.0, 2.0, -1.0], 0.25, scheme="euler", steps=4), [line(seed)]),
     ),
-    Case(
+    KnownModel(
         "unresolved outputs, huge margins, RK4 x 2",
         True,
         "no score comes near the highest: by the paper's criterion, predictions decide",
         closed(flickering, plane, scheme="rk4", steps=2, head=decided_by_the_first),
     ),
-    Case(
+    KnownModel(
         "flip, Euler x 1",
         False,
         "the step is a factor of -1, the flow keeps signs",
         closed(growing(-2.0), line, scheme="euler", steps=1, head=by_sign),
     ),
-    Case(
+    KnownModel(
         "flip, Euler x 63",
         False,
         "63 factors of -1, and the flow keeps signs",
         closed(growing(-126.0), line, scheme="euler", steps=63, head=by_sign),
     ),
-    Case(
+    KnownModel(
         "a turn of 6, Euler x 4",
         False,
         "the steps turn by 4 arctan 1.5 = 3.9 rad only",
         closed(turning(6.0), plane, scheme="euler", steps=4, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "a turn of 6, RK4 x 1",
         False,
         "the step turns by -0.68 rad, the flow by 6 - 2 pi = -0.28, and lengths grow 48-fold",
         closed(turning(6.0), plane, scheme="rk4", steps=1, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "a turn of 2 as numbers, Euler x 4",
         False,
         "the length is off by 56 %",
         closed(turning(2.0), plane, scheme="euler", steps=4),
     ),
-    Case(
+    KnownModel(
         "a turn of 12, Fehlberg 2(1) at a tolerance of 30",
         False,
         "the tolerance lets every step pass",
         closed(turning(12.0), plane, scheme="fehlberg21", rtol=30.0, atol=30.0, head=three_ways),
     ),
-    Case(
+    KnownModel(
         "a pole, Euler x 3",
         False,
         "dy/dt = y^3 leaves the numbers before t = 1; three steps do not notice",
         closed(Field(lambda t, y: y**3), lambda seed: 3 * line(seed).abs(), scheme="euler", steps=3, head=by_sign),
     ),
-    Case(
+    KnownModel(
         "speeds constant in pieces, Euler between their knots",
         False,
         "two steps read 3 and 3 and miss -3 and -3",
-        lambda seed: Given(drifting([3.0, -3.0, 3.0, -3.0], 1.5, scheme="euler", steps=2), [line(seed)]),
+        lambda seed: CheckArguments(drifting([3.0, -3.0, 3.0, -3.0], 1.5, scheme="euler", steps=2), [line(seed)]),
     ),
 )

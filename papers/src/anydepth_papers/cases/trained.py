@@ -10,7 +10,7 @@ from torch.nn import functional
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import NumericalError
 from anydepth.solve.odeint import odeint
-from anydepth_papers.cases import Case, Given
+from anydepth_papers.cases import CheckArguments, KnownModel
 from anydepth_papers.cases.closed import line, plane, swinging
 
 KEEPS_ORDER = "flows on a line keep its order, so no ODE classifies more than 75 % of these intervals"
@@ -69,11 +69,11 @@ def flow(features: int, classes: int | None, **block: Any) -> nn.Module:
 
 def trained(
     data: Callable, classes: int | None, epochs: int = 300, lr: float = 0.03, **block: Any
-) -> Callable[[int], Given]:
-    def make(seed: int) -> Given:
+) -> Callable[[int], CheckArguments]:
+    def make(seed: int) -> CheckArguments:
         x, y = data(seed)
         torch.manual_seed(seed)
-        return Given(fitted(lambda: flow(x.shape[1], classes, **block), x, y, epochs, lr), [(x, y)])
+        return CheckArguments(fitted(lambda: flow(x.shape[1], classes, **block), x, y, epochs, lr), [(x, y)])
 
     return make
 
@@ -102,12 +102,12 @@ class Outside(nn.Module):
         return self.head(y)
 
 
-def outside(data: Callable, steps: int) -> Callable[[int], Given]:
-    def make(seed: int) -> Given:
+def outside(data: Callable, steps: int) -> Callable[[int], CheckArguments]:
+    def make(seed: int) -> CheckArguments:
         x, y = data(seed)
         torch.manual_seed(seed)
         model = fitted(lambda: Outside(x.shape[1], 2, steps), x, y)
-        return Given(model.field, [(x, y)], {"scheme": "euler", "steps": steps, "head": model.head})
+        return CheckArguments(model.field, [(x, y)], {"scheme": "euler", "steps": steps, "head": model.head})
 
     return make
 
@@ -125,7 +125,7 @@ def swung(seed: int) -> tuple[Tensor, Tensor]:
 
 
 TRAINED = tuple(
-    Case(name, proper, because, make, True)
+    KnownModel(name, proper, because, make, True)
     for name, proper, because, make in (
         ("intervals, Euler x 2", False, KEEPS_ORDER, trained(intervals, 2, scheme="euler", steps=2)),
         (

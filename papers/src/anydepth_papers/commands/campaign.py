@@ -15,8 +15,8 @@ from anydepth.cli.training_bar import training_bar
 from anydepth_papers.campaign import NETS
 
 if TYPE_CHECKING:
-    from anydepth.train.config import RunConfig
-    from anydepth.train.progress import Watch
+    from anydepth.runs.config import RunConfig
+    from anydepth.runs.progress import Watch
     from anydepth_papers.campaign.state import State
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.errors import NumericalError
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.runs.config import RunConfig
+from anydepth.runs.override import override
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.images import image_config
 from anydepth_papers.rules import Judgement, all_of, better, no_worse
@@ -97,7 +97,7 @@ def run(study: Study) -> Findings:
         "were added because that trial showed hardly a difference with skip-init (93.3 against 94.4 % with N = M).",
     )
     rows = tuple(_row(case, seeds) for case, seeds in found.items())
-    verdicts = tuple(Verdict(claim, *_judged(found, *name)) for name, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(found, *name)) for name, claim in CLAIMS.items())
     return Findings(columns, rows, verdicts, lambda: _draw(found), notes)
 
 

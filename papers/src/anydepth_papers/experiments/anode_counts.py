@@ -7,7 +7,7 @@ from torch import nn
 
 from anydepth.measure.cost import flops
 from anydepth.zoo.parts import build
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.recipes.anodev2 import (
     LAYOUTS,
@@ -92,7 +92,7 @@ def run(study: Study) -> Findings:
         "Operations are those of convolutions and matrix products; the FFTs of the kernels are not counted.",
         f"The convolutional block has {CONV['options']['hidden']} hidden channels and mixes the inputs of a filter.",
     )
-    verdicts = tuple(Verdict(claim, *judged(name, counts)) for name, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *judged(name, counts)) for name, claim in CLAIMS.items())
     return Findings(columns, rows, verdicts, lambda: _draw(counts), notes)
 
 

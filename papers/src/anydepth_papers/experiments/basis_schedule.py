@@ -8,7 +8,7 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.forms import (
     COLUMNS,
@@ -81,7 +81,7 @@ def run(study: Study) -> Findings:
     missing = [title for title in (*NETS, TIED, CONTROL) if not found[title]]
     if missing:
         return waiting(tuple(CLAIMS.values()), COLUMNS, [ABOUT[title] for title in missing])
-    verdicts = tuple(Verdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
     return Findings(COLUMNS, rows_of(found, ABOUT), verdicts, lambda: _draw(found), (_SETTING, *NOTES))
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.forms import (
     COLUMNS,
@@ -89,7 +89,7 @@ def run(study: Study) -> Findings:
     found |= examined(study, CONTROLS, as_trained, plain=True)
     if not any(found[name] for name in (NET, CHEAPER)):
         return waiting(tuple(CLAIMS.values()), COLUMNS, [NET, CHEAPER, RESNET])
-    verdicts = tuple(Verdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(found, key)) for key, claim in CLAIMS.items())
     return Findings(COLUMNS, rows_of(found, TITLE), verdicts, lambda: _draw(found), (setting_of(), *NOTES, *_NOTES))
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from anydepth.depth.times import Instant
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
+from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.summary import summary
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
-from anydepth.train.runs import Run
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.kernel_figure import kernel_figure
 from anydepth_papers.nets import uses_depth
@@ -178,13 +178,13 @@ def _row(layout: str, variant: str, found: list[dict[str, Any]]) -> tuple[Any, .
     )
 
 
-def _verdicts(layout: str, found: dict[str, list[dict[str, Any]]] | None, settings: Settings) -> list[Verdict]:
+def _verdicts(layout: str, found: dict[str, list[dict[str, Any]]] | None, settings: Settings) -> list[ClaimVerdict]:
     """Of one network; of one that was not trained here, that it was not."""
     claims = {pair: _claim(layout, *pair) for pair in PAIRS}
     steps = Claim(f"{LAYOUTS[layout]}: {STEPS}", "A section 1", "no gain")
     printed = Claim(f"{LAYOUTS[layout]}: {AS_PRINTED}", "A Tables 1, 2, 4", _printed(layout))
     if found is None:
-        return [Verdict(claim, ABSENT, not_run(NEEDS)) for claim in (*claims.values(), steps, printed)]
+        return [ClaimVerdict(claim, ABSENT, not_run(NEEDS)) for claim in (*claims.values(), steps, printed)]
     accuracy = {variant: [one["accuracy"] for one in seeds] for variant, seeds in found.items()}
     judged = [_better(claim, accuracy[a], accuracy[b]) for (a, b, *_), claim in claims.items()]
     return [*judged, _more_steps(steps, accuracy), _accuracies(printed, layout, accuracy, settings)]
@@ -200,12 +200,12 @@ def _printed(layout: str) -> str:
     return ", ".join(f"{variant} {value} ± {SPREADS[layout][variant]}" for variant, value in PUBLISHED[layout].items())
 
 
-def _better(claim: Claim, a: list[float], b: list[float]) -> Verdict:
+def _better(claim: Claim, a: list[float], b: list[float]) -> ClaimVerdict:
     told = f"{spread(a)} against {spread(b)} %; {spread(differences(a, b))} points apart"
-    return Verdict(claim, told, better(a, b, paired=True, resolution=RESOLUTION))
+    return ClaimVerdict(claim, told, better(a, b, paired=True, resolution=RESOLUTION))
 
 
-def _more_steps(claim: Claim, accuracy: dict[str, list[float]]) -> Verdict:
+def _more_steps(claim: Claim, accuracy: dict[str, list[float]]) -> ClaimVerdict:
     """Decides only where five units with kernels of their own gain from their depth."""
     one, same, own = accuracy["baseline"], accuracy["anode-5"], accuracy["separate"]
     gains = spread(differences(same, one)), spread(differences(own, one))
@@ -214,15 +214,15 @@ def _more_steps(claim: Claim, accuracy: dict[str, list[float]]) -> Verdict:
     by_seed = dict(enumerate(own))
     if not uses_depth({"separate": by_seed}, "separate", dict(enumerate(one)), float):
         judgement = undecided("five units with their own kernels are not 5 points above one: depth does not pay here")
-    return Verdict(claim, told, judgement)
+    return ClaimVerdict(claim, told, judgement)
 
 
-def _accuracies(claim: Claim, layout: str, accuracy: dict[str, list[float]], settings: Settings) -> Verdict:
+def _accuracies(claim: Claim, layout: str, accuracy: dict[str, list[float]], settings: Settings) -> ClaimVerdict:
     if settings.changes:
-        return Verdict(claim, ABSENT, not_run(NEEDS))
+        return ClaimVerdict(claim, ABSENT, not_run(NEEDS))
     told = ", ".join(f"{variant} {spread(accuracy[variant])}" for variant in VARIANTS)
     parts = (near(accuracy[v], PUBLISHED[layout][v], SPREADS[layout][v], resolution=RESOLUTION) for v in VARIANTS)
-    return Verdict(claim, told, all_of(*parts))
+    return ClaimVerdict(claim, told, all_of(*parts))
 
 
 def _notes(settings: Settings) -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from anydepth.block.block import ContinuousBlock
+from anydepth.measure.evaluation import batches_of, evaluate, evaluating, fitting
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
-from anydepth.train.config import RunConfig
-from anydepth.train.evaluate import batches_of, evaluate, evaluating, fitting
-from anydepth.train.runs import Run
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.images import image_config
 from anydepth_papers.rules import better
@@ -146,11 +146,11 @@ def _row(cell: tuple[str, str], seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
     return (*cell, *measured, spread([one["accuracy"] for one in seeds]), seeds[0]["evaluations"], len(seeds))
 
 
-def _verdict(found: dict[tuple[str, str], list[dict[str, Any]]], comparison: Comparison) -> Verdict:
+def _verdict(found: dict[tuple[str, str], list[dict[str, Any]]], comparison: Comparison) -> ClaimVerdict:
     larger, smaller, measure = comparison
     values = [[one[measure] for one in found[cell]] for cell in (larger, smaller)]
     told = f"{spread(values[0])} ({', '.join(larger)}) against {spread(values[1])} ({', '.join(smaller)})"
-    return Verdict(CLAIMS[comparison], told, better(*values, paired=True, unit=""))
+    return ClaimVerdict(CLAIMS[comparison], told, better(*values, paired=True, unit=""))
 
 
 def _notes(study: Study) -> tuple[str, ...]:

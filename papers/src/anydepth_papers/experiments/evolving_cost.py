@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from anydepth.deploy.bench.sides import answer, training_step
 from anydepth.surgery.blocks import blocks_of
 from anydepth.zoo.parts import build
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.bench.sides import answer, training_step
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.models.anode import AnodeNetwork
 from anydepth_papers.recipes.anodev2 import block_options
@@ -128,14 +128,14 @@ def _row(name: str, found: list[Times]) -> tuple[Any, ...]:
     return name, SIDES[name], mean("step"), ratios["step"], mean("block"), ratios["block"]
 
 
-def verdicts_of(found: list[Times]) -> tuple[Verdict, ...]:
+def verdicts_of(found: list[Times]) -> tuple[ClaimVerdict, ...]:
     judged = {
         "config2": _longer(found, "config2", "anode"),
         "config1": _longer(found, "config1", "anode-5"),
         "block": _block(found),
         "cheaper": _cheaper(found),
     }
-    return tuple(Verdict(claim, *judged[name]) for name, claim in CLAIMS.items())
+    return tuple(ClaimVerdict(claim, *judged[name]) for name, claim in CLAIMS.items())
 
 
 def _longer(found: list[Times], side: str, base: str) -> tuple[str, Judgement]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.depth.schemes import SCHEMES
+from anydepth.runs.config import RunConfig
+from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import Experiment, Findings, Verdict
+from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import PAPER, Exam
-from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, Near, Row
+from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, Near, PrintedRow
 from anydepth_papers.rules import Judgement, better, near, no_worse, not_run
 from anydepth_papers.study import Study
 from anydepth_papers.wording import differences, spread
@@ -65,7 +65,7 @@ def run(study: Study) -> Findings:
     return Findings(columns, rows, verdicts, lambda: _draw(rows), notes)
 
 
-def _needed(row: Row) -> list[Form]:
+def _needed(row: PrintedRow) -> list[Form]:
     """The net in its form and as trained, and what it is compared with."""
     others = [] if row.other is None else [row.other, row.other.trained]
     return [row.form, row.form.trained, *others]
@@ -112,24 +112,24 @@ def _seen(study: Study, form: Form, seed: int) -> dict[str, Any]:
     return Exam(study, run)(model)
 
 
-def _line(row: Row, count: int, seen: list[dict[str, Any]]) -> tuple[Any, ...]:
+def _line(row: PrintedRow, count: int, seen: list[dict[str, Any]]) -> tuple[Any, ...]:
     paper = row.rule.value if isinstance(row.rule, Near) else None
     as_is = float(np.mean([one["accuracy"] for one in seen])) if seen else None
     again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen])) if seen else None
     return row.what, row.form.recipe, paper, count, float(f"{hours_of(row.form.config):.2g}"), as_is, again
 
 
-def _verdict(row: Row, found: dict[Form, list[dict[str, Any]]]) -> Verdict:
+def _verdict(row: PrintedRow, found: dict[Form, list[dict[str, Any]]]) -> ClaimVerdict:
     if not found[row.form]:
         nets = {form.trained for form in _needed(row)}
         hours = sum(hours_of(form.config) for form in nets)
         commands = "; ".join(dict.fromkeys([row.form.command, *([row.other.command] if row.other else [])]))
-        return Verdict(row.claim, commands, not_run(f"costs about {hours:.2g} hours a seed on two cores"))
+        return ClaimVerdict(row.claim, commands, not_run(f"costs about {hours:.2g} hours a seed on two cores"))
     ours = f"{spread([one['accuracy'] for one in found[row.form]])} %"
-    return Verdict(row.claim, ours, judged(row, lambda form: [one["accuracy"] for one in found[form]]))
+    return ClaimVerdict(row.claim, ours, judged(row, lambda form: [one["accuracy"] for one in found[form]]))
 
 
-def judged(row: Row, accuracy: Accuracy) -> Judgement:
+def judged(row: PrintedRow, accuracy: Accuracy) -> Judgement:
     """By the row's rule; seeds share the order of their data."""
     rule, here = row.rule, accuracy(row.form)
     if isinstance(rule, Near):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anydepth.weights.evolutions.rda import ReactionDiffusionAdvection
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.rules import computed
 from anydepth_papers.study import Study
@@ -68,12 +68,12 @@ def run(study: Study) -> Findings:
     return Findings(("term", "size", *LIMITS), rows, verdicts, lambda: _draw(max(sizes)), notes)
 
 
-def _verdict(name: str, claim: Claim, found: Errors) -> Verdict:
+def _verdict(name: str, claim: Claim, found: Errors) -> ClaimVerdict:
     """A claim about one term, or about all of them."""
     terms = [name] if name in TERMS else list(TERMS)
     worst = {p: max(one[term][p] for one in found.values() for term in terms) for p in LIMITS}
     told = "largest error " + ", ".join(f"{precision} {value:.1e}" for precision, value in worst.items())
-    return Verdict(claim, told, computed(all(worst[p] <= limit for p, limit in LIMITS.items()), told))
+    return ClaimVerdict(claim, told, computed(all(worst[p] <= limit for p, limit in LIMITS.items()), told))
 
 
 def errors_of(size: int) -> dict[str, dict[str, float]]:

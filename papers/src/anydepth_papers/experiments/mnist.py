@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.train.runs import Run
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.runs.folder import Run
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.forms import (
     COLUMNS,
@@ -112,7 +112,7 @@ _PAPER: dict[str, Any] = {"images": 10_000, "recalibration": 100, "changes": []}
 def run(study: Study) -> Findings:
     study.plan(2 * len(NAMES) * len(study.seeds))
     found: Found = {name: {seed: _found(study, name, seed) for seed in study.seeds} for name in NAMES}
-    verdicts = tuple(Verdict(claim, *_judged(study, found, key)) for key, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(study, found, key)) for key, claim in CLAIMS.items())
     return Findings(
         COLUMNS, rows_of(found, dict(zip(NAMES, NAMES, strict=True))), verdicts, lambda: _draw(found), _notes(found)
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
-from anydepth.train.runs import Run
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
+from anydepth.runs.override import override
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import uses_depth
 from anydepth_papers.recipes.anodev2 import config
@@ -114,7 +114,7 @@ def _tested(run: Run) -> float:
     return next(line["test_accuracy"] for line in run.metrics() if "test_accuracy" in line)
 
 
-def verdicts_of(found: Found) -> tuple[Verdict, ...]:
+def verdicts_of(found: Found) -> tuple[ClaimVerdict, ...]:
     """By the seeds' test accuracies."""
     parts = {
         "stay": [_gain(found, "stay", solver, ONE) for solver in (TWO, FIVE)],
@@ -135,7 +135,7 @@ def _gain(found: Found, kernels: str, solver: Solver, base: Solver) -> tuple[str
 
 def _verdict(
     claim: Claim, parts: list[tuple[str, list[float], list[float]]], is_gain_claimed: bool, pays: bool
-) -> Verdict:
+) -> ClaimVerdict:
     told = ", ".join(f"{name} {spread(differences(after, before))} points" for name, after, before in parts)
     judge = _better if is_gain_claimed else _no_gain
     judgement = all_of(*(judge(after, before) for _, after, before in parts))
@@ -143,7 +143,7 @@ def _verdict(
         judgement = undecided(
             "five units with kernels of their own are not 5 points above one: depth does not pay here"
         )
-    return Verdict(claim, told, judgement)
+    return ClaimVerdict(claim, told, judgement)
 
 
 def _better(after: list[float], before: list[float]) -> Judgement:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import COLOUR, SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, waiting
 from anydepth_papers.rules import better
@@ -86,11 +86,11 @@ def _row(net: str, seeds: dict[int, Any], again: bool) -> tuple[Any, ...]:
     return TITLE[net], "estimated anew" if again else "as trained", *means, points, len(seeds)
 
 
-def _verdict(found: Found, net: str, again: bool, claim: Claim) -> Verdict:
+def _verdict(found: Found, net: str, again: bool, claim: Claim) -> ClaimVerdict:
     seeds = common_seeds(found, "rk4", net)
     mine, its = ([lost(found[name][seed], again) for seed in seeds] for name in ("rk4", net))
     told = f"{spread(mine)} against {spread(its)} points lost" if seeds else "no seed has both nets yet"
-    return Verdict(claim, told, better(its, mine, paired=True))
+    return ClaimVerdict(claim, told, better(its, mine, paired=True))
 
 
 def _draw(found: Found) -> "Figure":

@@ -15,7 +15,7 @@ from torch import nn
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign.nets import EPOCHS, GROWS_AT
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import (
     COLOUR,
@@ -128,16 +128,16 @@ def _at(found: Found, name: str, seed: int, budget: int) -> dict[str, Any] | Non
     return None if form is None else found[name][seed]["forms"][form]["recalibrated"]
 
 
-def _verdict(found: Found, kind: str, budget: int, claim: Claim) -> Verdict:
+def _verdict(found: Found, kind: str, budget: int, claim: Claim) -> ClaimVerdict:
     if kind == "cost":
-        return Verdict(claim, *_cost())
+        return ClaimVerdict(claim, *_cost())
     other = SPECIALIST[budget] if kind == "specialist" else kind
     seeds = common_seeds(found, ONE, other)
     pairs = [(_at(found, ONE, seed, budget), _at(found, other, seed, budget)) for seed in seeds]
     kept = [(mine, its) for mine, its in pairs if mine and its]
     mine, its = ([one[i]["accuracy"] for one in kept] for i in range(2))
     told = f"{spread(mine)} against {spread(its)} %{_first_net(kept)}" if kept else "no seed has both nets yet"
-    return Verdict(claim, told, _judged(kind, mine, its))
+    return ClaimVerdict(claim, told, _judged(kind, mine, its))
 
 
 def _judged(kind: str, mine: list[float], its: list[float]) -> Judgement:

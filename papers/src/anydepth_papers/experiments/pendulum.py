@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.one_step import (
     DT,
@@ -143,9 +143,9 @@ def _row(errors: Errors, made: str, with_: str) -> tuple[Any, ...]:
     return made, with_, *means, ", ".join(f"{value:.2g}" for value in local)
 
 
-def _verdicts(errors: Errors) -> tuple[Verdict, ...]:
+def _verdicts(errors: Errors) -> tuple[ClaimVerdict, ...]:
     judged = _halved(errors) | _dips(errors) | _shape(errors) | _swaps(errors) | _consistent(errors)
-    return tuple(Verdict(claim, *judged[name]) for name, claim in CLAIMS.items())
+    return tuple(ClaimVerdict(claim, *judged[name]) for name, claim in CLAIMS.items())
 
 
 Judged = dict[str, tuple[str, Judgement]]

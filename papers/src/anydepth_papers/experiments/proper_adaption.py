@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.train.runs import Run
+from anydepth.runs.folder import Run
 from anydepth.train.vary import STEADY
 from anydepth_papers.adaption_settings import CONTROLS, IN_FULL, LOOKED_AT, NOT_RUN, ON_IMAGES, SETTINGS, Settings
-from anydepth_papers.experiment import Experiment, Findings, Verdict
+from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import (
     AGREEMENT,
@@ -83,7 +83,7 @@ def run(study: Study) -> Findings:
         for verdict in verdicts_on(name, task.title, found[name], settings.is_published, least[name])
     ]
     if study.scale == "cpu":
-        verdicts += [Verdict(claim, "", not_run(reason)) for claim, reason in NOT_RUN.get(study.name, ())]
+        verdicts += [ClaimVerdict(claim, "", not_run(reason)) for claim, reason in NOT_RUN.get(study.name, ())]
     return Findings(columns, rows, tuple(verdicts), lambda: _draw(tasks, found), _notes(settings))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth_papers.adaption_settings import LOOKED_AT
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.experiments.proper_adaption import adapted
 from anydepth_papers.flows import CPU, LANDSCAPE, PAPER, RESOLUTION, SMOKE, THRESHOLD, Task, trained_or_failed
@@ -129,7 +129,7 @@ def _pairs(found: Found, label: str) -> list[tuple[dict[str, Any], dict[str, Any
     return [(here, there) for here, there in zip(found[label], found[PUBLISHED], strict=True) if here and there]
 
 
-def is_robust(label: str, found: Found) -> Verdict:
+def is_robust(label: str, found: Found) -> ClaimVerdict:
     pairs = _pairs(found, label)
     gaps = [here["accuracy"] - there["accuracy"] for here, there in pairs]
     costs = [log2(here["nfe"] / there["nfe"]) for here, there in pairs]
@@ -143,18 +143,18 @@ def is_robust(label: str, found: Found) -> Verdict:
     told = f"{proper} of {len(found[label])} proper, {len(found[label]) - len(pairs)} without a net to compare"
     if pairs:
         told = f"{spread(gaps)} points, {spread([2**cost for cost in costs])} times the evaluations; {told}"
-    return Verdict(ROBUST[label], told, judged)
+    return ClaimVerdict(ROBUST[label], told, judged)
 
 
-def begins_well(nets: Nets) -> Verdict:
+def begins_well(nets: Nets) -> ClaimVerdict:
     """Steps at the start against the mean number of steps over the training, without those of checks."""
     good = [one for one in nets if one]
     if not good:
-        return Verdict(NOT_TOO_SMALL, "", undecided("no training succeeded"))
+        return ClaimVerdict(NOT_TOO_SMALL, "", undecided("no training succeeded"))
     first, mean = [one["steps"][0][1] for one in good], [mean_steps(one["steps"]) for one in good]
     told = f"begins with {spread(first, 1)} steps; {spread(mean, 1)} on average"
     here, there = ([-log2(steps) for steps in some] for some in (first, mean))
-    return Verdict(NOT_TOO_SMALL, told, no_worse(here, there, log2(FACTOR), paired=True, unit="octaves"))
+    return ClaimVerdict(NOT_TOO_SMALL, told, no_worse(here, there, log2(FACTOR), paired=True, unit="octaves"))
 
 
 def mean_steps(history: list[tuple[int, int]]) -> float:
@@ -163,14 +163,14 @@ def mean_steps(history: list[tuple[int, int]]) -> float:
     return sum(span * steps for span, steps in spans) / max(1, sum(span for span, _ in spans))
 
 
-def costs_more(found: Found) -> Verdict:
+def costs_more(found: Found) -> ClaimVerdict:
     pairs = _pairs(found, TINY)
     if not pairs:
-        return Verdict(MUST_NOT, "", undecided("no seed has both nets"))
+        return ClaimVerdict(MUST_NOT, "", undecided("no seed has both nets"))
     tiny, usual = ([pair[i]["nfe"] for pair in pairs] for i in (0, 1))
     told = f"{spread(tiny, 1)} against {spread(usual, 1)} evaluations per iteration"
     octaves = [[log2(nfe) for nfe in some] for some in (tiny, usual)]
-    return Verdict(MUST_NOT, told, better(*octaves, paired=True, unit="octaves"))
+    return ClaimVerdict(MUST_NOT, told, better(*octaves, paired=True, unit="octaves"))
 
 
 def _draw(found: Found) -> "Figure":

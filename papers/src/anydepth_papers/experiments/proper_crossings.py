@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from anydepth.measure.crossings import crossing_rate
-from anydepth.train.runs import Run
+from anydepth.runs.folder import Run
 from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import LANDSCAPE, NEARLY_ALL, PAPER, SMOKE, Task, block_of, examine, of_every_seed
 from anydepth_papers.rules import better, computed, proportion, undecided
@@ -114,31 +114,31 @@ def _rates(found: Found, pairs: int) -> tuple[list[float], list[float], list[flo
     return coarse, fine, [max(rate, 50 / pairs) for rate in fine]
 
 
-def these(found: Found, pairs: int) -> Verdict:
+def these(found: Found, pairs: int) -> ClaimVerdict:
     """The nets that were trained, not those that others would get."""
     coarse, fine, _ = _rates(found, pairs)
     if not coarse:
-        return Verdict(THESE, "no seed has both nets", undecided("no training succeeded"))
+        return ClaimVerdict(THESE, "no seed has both nets", undecided("no training succeeded"))
     ratio = float(np.mean(coarse)) / max(float(np.mean(fine)), 50 / (pairs * len(fine)))
     told = f"ratio of the mean rates {ratio:.0f}, {len(fine)} seeds"
-    return Verdict(THESE, told, computed(ratio >= RATIO, told))
+    return ClaimVerdict(THESE, told, computed(ratio >= RATIO, told))
 
 
-def more_often(found: Found, pairs: int) -> Verdict:
+def more_often(found: Found, pairs: int) -> ClaimVerdict:
     """Seed by seed, since the nets of one seed share initial weights and the order of examples."""
     coarse, fine, counted = _rates(found, pairs)
     if not coarse:
-        return Verdict(MORE_OFTEN, "no seed has both nets", undecided("no training succeeded"))
+        return ClaimVerdict(MORE_OFTEN, "no seed has both nets", undecided("no training succeeded"))
     judged = better(coarse, [RATIO * rate for rate in counted], paired=True, unit="% of pairs", resolution=100 / pairs)
     ratio = f"{'' if any(fine) else 'at least '}{np.mean(coarse) / np.mean(counted):.0f}"
     told = f"pairs that cross: {spread(coarse)} % with few steps, {spread(fine, 3)} % with many; ratio of means {ratio}"
-    return Verdict(MORE_OFTEN, told, judged)
+    return ClaimVerdict(MORE_OFTEN, told, judged)
 
 
-def none_at_all(found: Found) -> Verdict:
+def none_at_all(found: Found) -> ClaimVerdict:
     rates = [one["rate"] for one in found["fine"] if one]
     judged = proportion(rates.count(0.0), len(rates), NEARLY_ALL)
-    return Verdict(NONE, f"{rates.count(0.0)} of {len(rates)} nets have none", judged)
+    return ClaimVerdict(NONE, f"{rates.count(0.0)} of {len(rates)} nets have none", judged)
 
 
 def _draw(found: Found, steps: dict[str, int]) -> "Figure":

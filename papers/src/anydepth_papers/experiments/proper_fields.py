@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anydepth.train.runs import Run
+from anydepth.runs.folder import Run
 from anydepth_papers.data.landscape import true_field
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.experiments.proper_crossings import SETTINGS
 from anydepth_papers.flows import LANDSCAPE, Task, block_of, of_every_seed
@@ -131,12 +131,12 @@ def _described(field: Field, minima: Real) -> dict[str, Any]:
     }
 
 
-def _verdict(found: dict[str, dict[str, Any]]) -> Verdict:
+def _verdict(found: dict[str, dict[str, Any]]) -> ClaimVerdict:
     near = [one["near"] for name, one in found.items() if name != "true"]
     true = found["true"]["near"]
     told = f"the true field has {true} sinks at its minima, the nets of {len(near)} seeds {', '.join(map(str, near))}"
     few = no_worse([-float(n) for n in near], [0.0] * len(near), MOST_SINKS, paired=True, unit="sinks", resolution=1)
-    return Verdict(ABSENT, told, all_of(computed(true == 3, f"{true} sinks of the true field"), few))
+    return ClaimVerdict(ABSENT, told, all_of(computed(true == 3, f"{true} sinks of the true field"), few))
 
 
 _REST, _LINES = 20.0, 2000

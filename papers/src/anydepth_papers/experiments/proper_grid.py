@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import (
     CPU,
@@ -111,12 +111,12 @@ def run(study: Study) -> Findings:
     )
     verdicts = [v for name, task in tasks.items() for v in verdicts_on(name, task.title, kept[name])]
     if study.scale == "cpu":
-        verdicts += [Verdict(claim, "", not_run(reason)) for claim, reason in NOT_RUN.get(study.name, ())]
+        verdicts += [ClaimVerdict(claim, "", not_run(reason)) for claim, reason in NOT_RUN.get(study.name, ())]
     columns = ("data", "trained with", "steps", *COLUMNS)
     return Findings(columns, rows, tuple(verdicts), lambda: _draw(tasks, found, kept), _notes(tasks))
 
 
-def verdicts_on(name: str, title: str, kept: dict[str, Cells]) -> list[Verdict]:
+def verdicts_on(name: str, title: str, kept: dict[str, Cells]) -> list[ClaimVerdict]:
     cells, euler, rk4 = kept["euler"], criticals(kept["euler"]), criticals(kept["rk4"])
     most = max(cells)
     verdicts = [is_tied(title, cells), is_continuous(title, cells, euler), is_larger(title, euler, rk4, most)]

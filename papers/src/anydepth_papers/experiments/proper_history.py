@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from anydepth.data.facts import Facts
 from anydepth.data.table import Table
 from anydepth.errors import NumericalError
+from anydepth.runs.folder import discard_run, new_run
+from anydepth.runs.progress import Watch
 from anydepth.train.prepare import prepare, warm_up
-from anydepth.train.progress import Watch
-from anydepth.train.runs import discard_run, new_run
 from anydepth.train.trainer import Trainer
 from anydepth_papers.adaption_settings import LOOKED_AT
 from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import (
     CPU,
@@ -174,19 +174,19 @@ def at_halvings(looks: list[Look] | None) -> tuple[list[float], list[float]]:
     return [a for a, _ in pairs], [b for _, b in pairs]
 
 
-def verdicts_on(title: str, nets: list[list[Look] | None]) -> list[Verdict]:
+def verdicts_on(title: str, nets: list[list[Look] | None]) -> list[ClaimVerdict]:
     known = {kind: Claim(f"{title}: {one.sentence}", one.source, one.paper) for kind, one in CLAIMS.items()}
     halved = [at_halvings(looks) for looks in nets]
     means = [tuple(float(np.mean(gaps)) for gaps in both) for both in halved if both[0]]
     if not means:
-        return [Verdict(claim, "", undecided("no training halved its step")) for claim in known.values()]
+        return [ClaimVerdict(claim, "", undecided("no training halved its step")) for claim in known.values()]
     before, after = ([pair[i] for pair in means] for i in (0, 1))
     count = sum(len(both[0]) for both in halved)
     limits = [THRESHOLD] * len(means)
     told = f"{count} halvings of {len(means)} seeds: {spread(before, 1)} points"
     return [
-        Verdict(known["ties"], told, better(before, limits, paired=True, resolution=RESOLUTION)),
-        Verdict(
+        ClaimVerdict(known["ties"], told, better(before, limits, paired=True, resolution=RESOLUTION)),
+        ClaimVerdict(
             known["corrected"],
             f"{told}, {spread(after, 1)} at the next check",
             better(before, after, paired=True, resolution=RESOLUTION),

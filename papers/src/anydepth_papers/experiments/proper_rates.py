@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.train.runs import Run
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth.runs.folder import Run
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import (
     LANDSCAPE,
@@ -174,14 +174,14 @@ def best_rates(means: Means) -> dict[int, float]:
     return {steps: max(means, key=lambda rate: means[rate][steps]) for steps in next(iter(means.values()))}
 
 
-def is_independent(kept: dict[int, Cell], chosen: dict[int, float], largest: float) -> Verdict:
+def is_independent(kept: dict[int, Cell], chosen: dict[int, float], largest: float) -> ClaimVerdict:
     verdict = has_no_trend(INDEPENDENT, kept)
     count = sum(rate == largest for rate in chosen.values())
     edge = f"the largest rate, {largest:g}, is chosen for {count} of {len(chosen)} numbers of steps"
     return replace(verdict, ours=f"{verdict.ours}; {edge}")
 
 
-def is_due_to_rate(published: float, chosen: dict[int, float], validated: Validated) -> Verdict:
+def is_due_to_rate(published: float, chosen: dict[int, float], validated: Validated) -> ClaimVerdict:
     """Whether chosen rates leave less than half of a seed's trend."""
     before, after = validated[published], {steps: validated[rate][steps] for steps, rate in chosen.items()}
     sizes = [[abs(trend) for trend in trends(cells)] for cells in (before, after)]
@@ -190,7 +190,7 @@ def is_due_to_rate(published: float, chosen: dict[int, float], validated: Valida
         f"{spread(sizes[1], 1)} with chosen rates, means {ends(_means(after))}"
     )
     halves = [size / 2 for size in sizes[0]]
-    return Verdict(DUE_TO_RATE, told, better(halves, sizes[1], paired=True, resolution=RESOLUTION))
+    return ClaimVerdict(DUE_TO_RATE, told, better(halves, sizes[1], paired=True, resolution=RESOLUTION))
 
 
 def _picked(means: Means, chosen: dict[int, float]) -> dict[int, float]:

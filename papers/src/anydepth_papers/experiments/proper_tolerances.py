@@ -7,10 +7,10 @@ import numpy as np
 from torch import nn
 
 from anydepth.errors import NumericalError
+from anydepth.runs.folder import Run
 from anydepth.solve.adaptive import SolverError
-from anydepth.train.runs import Run
 from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.flows import (
     CPU,
@@ -192,14 +192,16 @@ def _row(scheme: str, tolerance: float | None, seeds: list[dict[str, Any] | None
 Found = dict[tuple[str, float | None], list[dict[str, Any] | None]]
 
 
-def _verdicts(found: Found, tolerances: tuple[float, ...]) -> tuple[Verdict, ...]:
+def _verdicts(found: Found, tolerances: tuple[float, ...]) -> tuple[ClaimVerdict, ...]:
     verdicts = []
     for scheme, figure in zip(SCHEMES, ("Fig 20", "Fig 21"), strict=True):
         loose, tight = ([change(one) for one in found[scheme, t] if one] for t in (max(tolerances), min(tolerances)))
         limits = [THRESHOLD] * len(loose)
         verdicts += [
-            Verdict(_claim("loose", scheme, figure), _points(max(tolerances), loose), better_median(loose, limits)),
-            Verdict(
+            ClaimVerdict(
+                _claim("loose", scheme, figure), _points(max(tolerances), loose), better_median(loose, limits)
+            ),
+            ClaimVerdict(
                 _claim("tight", scheme, figure),
                 _points(min(tolerances), tight),
                 no_worse_median([-gap for gap in tight], [0.0] * len(tight), THRESHOLD),
@@ -209,14 +211,14 @@ def _verdicts(found: Found, tolerances: tuple[float, ...]) -> tuple[Verdict, ...
     return tuple(verdicts)
 
 
-def _adapted(scheme: str, nets: list[dict[str, Any] | None]) -> Verdict:
+def _adapted(scheme: str, nets: list[dict[str, Any] | None]) -> ClaimVerdict:
     good = [one for one in nets if one]
     proper = sum(change(one) <= THRESHOLD for one in good)
     told = f"{proper} of {len(good)} seeds that learnt are proper"
     if good:
         ends, costs = ([one[key] for one in good] for key in ("tolerance", "nfe"))
         told += f"; tolerances from {FIRST:g} to {spread(ends, 3)}, {spread(costs, 1)} evaluations per iteration"
-    return Verdict(_claim(ADAPTED, scheme), told, proportion(proper, len(good), NEARLY_ALL))
+    return ClaimVerdict(_claim(ADAPTED, scheme), told, proportion(proper, len(good), NEARLY_ALL))
 
 
 def _claim(kind: str, scheme: str, figure: str = "") -> Claim:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
-from anydepth.train.runs import Run
-from anydepth_papers.experiment import Experiment, Findings, Verdict
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
+from anydepth.runs.override import override
+from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.images import image_config
 from anydepth_papers.refinement_claims import CLAIMS, NINTHS, Curves, judged
@@ -95,7 +95,7 @@ def run(study: Study) -> Findings:
         "The time is that of training, validation included. Evaluations are those of the unit in training.",
         "Roughness as in the study `weights`; a function with one constant has none.",
     )
-    verdicts = tuple(Verdict(claim, *judged(curves, name)) for name, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *judged(curves, name)) for name, claim in CLAIMS.items())
     return Findings(columns, rows, verdicts, lambda: _draw(curves), notes)
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.forms import (
     COLUMNS,
@@ -62,7 +62,7 @@ def run(study: Study) -> Findings:
     found |= examined(study, (CONTROL,), as_trained)
     if not found[RK4] or not any(found[other] for other in OTHERS):
         return waiting(tuple(CLAIMS.values()), COLUMNS, [RK4, *OTHERS])
-    verdicts = tuple(Verdict(claim, *_judged(found, *key)) for key, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(found, *key)) for key, claim in CLAIMS.items())
     shape = next(iter(found[RK4].values()))
     notes = (setting_of(), *NOTES, f"K and N: {shape['sizes']} hats with {shape['steps']} steps.", _COST)
     return Findings(COLUMNS, rows_of(found, _TITLE), verdicts, lambda: _draw(found), notes)

@@ -9,7 +9,7 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.experiment import Experiment, Findings, Verdict
+from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import COLOUR, SETTINGS, TITLE, Exam, examined, setting_of, trained_steps, waiting
 from anydepth_papers.resnets import as_blocks, shortened
@@ -45,7 +45,7 @@ def run(study: Study) -> Findings:
     if missing:
         return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
     grid = Grid(found)
-    verdicts = tuple(Verdict(claim, *judged(grid, name)) for name, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *judged(grid, name)) for name, claim in CLAIMS.items())
     notes = (
         setting_of(),
         "The Euler net and the ResNets are trained at fixed depth, as in section 5.1; only the RK4 net is refined.",

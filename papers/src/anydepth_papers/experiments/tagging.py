@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import RunConfig
-from anydepth.train.override import override
+from anydepth.runs.config import RunConfig
+from anydepth.runs.override import override
 from anydepth.zoo.models.tagger import Tagger
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.rules import (
     Judgement,
@@ -125,7 +125,7 @@ def _mean(found: list[dict[str, Any]], *names: str) -> str:
     return points([float(np.mean([one["forms"][name]["accuracy"] for name in names])) for one in found])
 
 
-def _verdicts(found: list[dict[str, Any]]) -> tuple[Verdict, ...]:
+def _verdicts(found: list[dict[str, Any]]) -> tuple[ClaimVerdict, ...]:
     size, steps = found[0]["sizes"]
     trained, half, one = (named("constant", k, steps) for k in (size, size // 2 or 1, 1))
     judged = {
@@ -140,7 +140,7 @@ def _verdicts(found: list[dict[str, Any]]) -> tuple[Verdict, ...]:
         "attention": _attention(found),
         "german": ("`anydepth train stateful-hdt` trains it", not_run("cost: the treebank and days of two cores")),
     }
-    return tuple(Verdict(claim, *judged[key]) for key, claim in CLAIMS.items())
+    return tuple(ClaimVerdict(claim, *judged[key]) for key, claim in CLAIMS.items())
 
 
 Judged = tuple[str, Judgement]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from anydepth.depth.schemes import SCHEMES
 from anydepth.solve.odeint import odeint
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.rules import Judgement, computed
 from anydepth_papers.study import Study
@@ -147,11 +147,11 @@ def run(study: Study) -> Findings:
     return Findings(columns, rows, _verdicts(found, steps), lambda: _draw(rows, steps), notes)
 
 
-def _verdicts(found: list[dict[str, Any]], steps: list[int]) -> tuple[Verdict, ...]:
+def _verdicts(found: list[dict[str, Any]], steps: list[int]) -> tuple[ClaimVerdict, ...]:
     return (
-        Verdict(SMOOTH, *_settling(found, steps)),
-        Verdict(LEMMA, *_orders(found, steps)),
-        Verdict(PRINTED, *_as_printed(found)),
+        ClaimVerdict(SMOOTH, *_settling(found, steps)),
+        ClaimVerdict(LEMMA, *_orders(found, steps)),
+        ClaimVerdict(PRINTED, *_as_printed(found)),
     )
 
 

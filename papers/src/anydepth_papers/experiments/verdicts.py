@@ -10,13 +10,13 @@ from anydepth.measure.distance import relative_distance
 from anydepth.solve.adaptive import SolverError
 from anydepth.solve.odeint import odeint
 from anydepth.surgery.resize import set_solver
-from anydepth.verdict.check import Row, Verdict, check
+from anydepth.verdict.check import Verdict, check
+from anydepth.verdict.row import SolverRow
 from anydepth.verdict.rule import Limits
-from anydepth_papers.cases import Case, Given
+from anydepth_papers.cases import CheckArguments, KnownModel
 from anydepth_papers.cases.closed import CLOSED
 from anydepth_papers.cases.trained import TRAINED
-from anydepth_papers.experiment import Claim, Experiment, Findings
-from anydepth_papers.experiment import Verdict as Finding
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.rules import Judgement, all_of, computed, proportion
 from anydepth_papers.study import Study
@@ -54,7 +54,7 @@ CROSSES = Claim(
 )
 
 
-def oracle(given: Given) -> Tensor | None:
+def oracle(given: CheckArguments) -> Tensor | None:
     """Outputs by Dormand-Prince at a tolerance of 1e-8 in double precision; None where that does not get to the end."""
     batch = given.batches[0]
     x = (batch if isinstance(batch, Tensor) else batch[0]).double()
@@ -79,7 +79,7 @@ def kept(before: Tensor, after: Tensor, classes: bool) -> float:
     return max(0.0, 100 * (1 - relative_distance(before, after)))
 
 
-def examine(case: Case, seed: int) -> dict[str, Any]:
+def examine(case: KnownModel, seed: int) -> dict[str, Any]:
     """The verdict on a case, and what the oracle says."""
     given = case.make(seed)
     verdict = check(given.model, given.batches, **given.settings)
@@ -95,7 +95,7 @@ def examine(case: Case, seed: int) -> dict[str, Any]:
     }
 
 
-def _as_trained(given: Given) -> Tensor:
+def _as_trained(given: CheckArguments) -> Tensor:
     batch = given.batches[0]
     x = batch if isinstance(batch, Tensor) else batch[0]
     with torch.no_grad():
@@ -110,7 +110,7 @@ def _as_trained(given: Given) -> Tensor:
 def _lowest(verdict: Verdict, classes: bool) -> float:
     """Of all solvers that count, the least that stays the same."""
 
-    def stays(row: Row) -> float:
+    def stays(row: SolverRow) -> float:
         if row.distance is None:
             return 0.0
         return (row.agreement or 0.0) if classes else max(0.0, 100 * (1 - row.distance))
@@ -153,7 +153,7 @@ def _key(name: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in name.lower())
 
 
-def _row(case: Case, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
+def _row(case: KnownModel, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
     right = sum(one["proper"] == case.proper for one in seeds)
     first, crossing = seeds[0], seeds[0]["crossing"]
     return (
@@ -173,7 +173,7 @@ def _word(proper: bool) -> str:
     return "proper" if proper else "tied"
 
 
-def _findings(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> tuple[Finding, ...]:
+def _findings(cases: list[KnownModel], found: dict[str, list[dict[str, Any]]]) -> tuple[ClaimVerdict, ...]:
     return (
         *(_judged(cases, found, proper) for proper in (True, False)),
         _agrees(cases, found),
@@ -181,12 +181,12 @@ def _findings(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> tupl
     )
 
 
-def _judged(cases: list[Case], found: dict[str, list[dict[str, Any]]], proper: bool) -> Finding:
+def _judged(cases: list[KnownModel], found: dict[str, list[dict[str, Any]]], proper: bool) -> ClaimVerdict:
     right = [(case, one["proper"] == proper) for case in cases if case.proper == proper for one in found[case.name]]
-    return Finding(JUDGED[proper], *_counted(right))
+    return ClaimVerdict(JUDGED[proper], *_counted(right))
 
 
-def _counted(right: list[tuple[Case, bool]]) -> tuple[str, Judgement]:
+def _counted(right: list[tuple[KnownModel, bool]]) -> tuple[str, Judgement]:
     """Fields in closed form all at once, trained nets as draws from many."""
     closed, trained = ([good for case, good in right if case.is_trained is kind] for kind in (False, True))
     told = f"{sum(closed)} of {len(closed)} verdicts on fields in closed form, {sum(trained)} of {len(trained)} on nets"
@@ -194,7 +194,7 @@ def _counted(right: list[tuple[Case, bool]]) -> tuple[str, Judgement]:
     return told, all_of(judged, proportion(sum(trained), len(trained), NEARLY_ALL))
 
 
-def _agrees(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> Finding:
+def _agrees(cases: list[KnownModel], found: dict[str, list[dict[str, Any]]]) -> ClaimVerdict:
     """The verdict and an exact solution, where there is one."""
     limit = Limits().agreement
     right = [
@@ -203,10 +203,10 @@ def _agrees(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> Findin
         for one in found[case.name]
         if one["exact"] is not None
     ]
-    return Finding(AGREES, *_counted(right))
+    return ClaimVerdict(AGREES, *_counted(right))
 
 
-def _on_the_turn(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> tuple[Finding, ...]:
+def _on_the_turn(cases: list[KnownModel], found: dict[str, list[dict[str, Any]]]) -> tuple[ClaimVerdict, ...]:
     """Claims on fields in closed form with given starting points: no chance is involved."""
     if not all(name in found for name in _TURN):
         return ()
@@ -216,12 +216,12 @@ def _on_the_turn(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> t
     steps = f"{rk4['critical']:.3g} against {euler['critical']:.3g}"
     rates = f"{least:.1f} % of the pairs with 4 Euler steps; proper fields {most:.2f} % at most"
     return (
-        Finding(LARGER, steps, computed(rk4["critical"] > euler["critical"], steps)),
-        Finding(CROSSES, rates, computed(least > CROSS and most < DO_NOT, rates)),
+        ClaimVerdict(LARGER, steps, computed(rk4["critical"] > euler["critical"], steps)),
+        ClaimVerdict(CROSSES, rates, computed(least > CROSS and most < DO_NOT, rates)),
     )
 
 
-def _draw(cases: list[Case], found: dict[str, list[dict[str, Any]]]) -> "Figure":
+def _draw(cases: list[KnownModel], found: dict[str, list[dict[str, Any]]]) -> "Figure":
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 1.2 + 0.26 * len(cases)), constrained_layout=True)

@@ -14,7 +14,7 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.data.source import Part
 from anydepth.weights.evolved import Evolved
 from anydepth_papers.data.wave import Wave, velocity
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.rules import Judgement, all_of, better
 from anydepth_papers.study import Study
@@ -185,7 +185,7 @@ def _numbers(seeds: list[dict[str, Any]]) -> tuple[float, ...]:
     return float(np.mean(errors)), min(errors), max(errors), float(np.mean([one["errors"][-1] for one in seeds]))
 
 
-def _verdicts(found: Found) -> tuple[Verdict, ...]:
+def _verdicts(found: Found) -> tuple[ClaimVerdict, ...]:
     against = [_against(claim_of(s, n), found[s, n], found[s, PLAIN]) for s in SPEEDS for n in WEIGHTS if n != PLAIN]
     return (*against, _control(found))
 
@@ -200,19 +200,19 @@ def _errors(seeds: list[dict[str, Any]]) -> list[float]:
     return [one["error"] for one in seeds]
 
 
-def _against(claim: Claim, seeds: list[dict[str, Any]], plain: list[dict[str, Any]]) -> Verdict:
+def _against(claim: Claim, seeds: list[dict[str, Any]], plain: list[dict[str, Any]]) -> ClaimVerdict:
     errors, others = _errors(seeds), _errors(plain)
     ratios = [a / b for a, b in zip(errors, others, strict=True)]
     told = f"error {spread(errors, 3)} against {spread(others, 3)}, {spread(ratios)} times"
-    return Verdict(claim, told, _halvings(errors, others))
+    return ClaimVerdict(claim, told, _halvings(errors, others))
 
 
-def _control(found: Found) -> Verdict:
+def _control(found: Found) -> ClaimVerdict:
     errors = _errors(found[CONSTANT, PLAIN])
     others = {speed: _errors(found[speed, PLAIN]) for speed in SPEEDS}
     told = ", ".join(f"{spread(some, 3)} at {TOLD[speed]}" for speed, some in others.items())
     judgement = all_of(*(_halvings(errors, some) for some in others.values()))
-    return Verdict(CONTROL, f"error {spread(errors, 3)}, against {told}", judgement)
+    return ClaimVerdict(CONTROL, f"error {spread(errors, 3)}, against {told}", judgement)
 
 
 def _draw(found: Found) -> "Figure":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth_papers.experiment import Claim, Experiment, Findings, Verdict
+from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.nets import (
     COLOUR,
@@ -74,11 +74,11 @@ def _row(net: str, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
     return TITLE[net], mean, min(rough), max(rough), accuracy, again, seen[0]["evaluations"], len(seeds)
 
 
-def _verdict(found: Found, smooth: str, rough: str, claim: Claim) -> Verdict:
+def _verdict(found: Found, smooth: str, rough: str, claim: Claim) -> ClaimVerdict:
     seeds = common_seeds(found, smooth, rough)
     mine, its = ([found[name][seed]["roughness"] for seed in seeds] for name in (smooth, rough))
     told = f"roughness {spread(mine)} against {spread(its)}" if seeds else "no seed has both nets yet"
-    return Verdict(claim, told, better(its, mine, paired=True, unit="of roughness"))
+    return ClaimVerdict(claim, told, better(its, mine, paired=True, unit="of roughness"))
 
 
 def _draw(found: Found) -> "Figure":

@@ -13,7 +13,7 @@ blocks, which more than one structure gives; those of AlexNet (7 and 13 more per
 from typing import Any
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import SGD, DataSettings, ModelSettings, RunConfig, Step, TrainingSettings
+from anydepth.runs.config import SGD, DataSettings, ModelSettings, RunConfig, Step, TrainingSettings
 
 LAYOUTS = {"resnet4": "ResNet-4", "resnet10": "ResNet-10", "alexnet": "AlexNet"}
 VARIANTS = {

@@ -7,7 +7,7 @@ classifier. The published numbers of training examples, which leave none for val
 from typing import Any
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import SGD, Adam, DataSettings, ModelSettings, RunConfig, TrainingSettings
+from anydepth.runs.config import SGD, Adam, DataSettings, ModelSettings, RunConfig, TrainingSettings
 
 
 def _flow(unit: str, hidden: int, steps: int) -> ModelSettings:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     SGD,
     Cosine,
     DataSettings,

@@ -1,7 +1,7 @@
 """The continuous transformer of Stateful ODE-Nets (section 7.3, E.2): part-of-speech tagging."""
 
 from anydepth.recipes import RECIPES
-from anydepth.train.config import (
+from anydepth.runs.config import (
     AdamW,
     DataSettings,
     InverseSqrt,

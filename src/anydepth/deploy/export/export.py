@@ -14,11 +14,12 @@ from anydepth.deploy.export.ports import Call, drawn, inputs_of, output_of, prep
 from anydepth.deploy.export.sheet import Sheet, write_export
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, StorageError
+from anydepth.measure.evaluation import evaluating
+from anydepth.reporting import Report
+from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 from anydepth.surgery.summary import summary
-from anydepth.train.evaluate import Report, evaluating
-from anydepth.train.runs import Run
 
 _EXAMPLES = 3
 """In the batch that is traced; from 2 on no size is special."""

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 from torch import nn
 
-from anydepth.deploy.sweeps.form import Candidate
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import SCHEMES, fixed_schemes
 from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_of
-from anydepth.surgery.forms import MIXED, own_basis, sizes_up_to
-from anydepth.surgery.resize import compress
+from anydepth.surgery.forms import MIXED, Form, form_of
 
 STEPS_WITHOUT_GRID = 8
 """Where an adaptive scheme chose its own steps, those to begin with."""
@@ -30,18 +27,9 @@ class Axes:
     steps: tuple[int, ...]
     schemes: tuple[str, ...]
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[Form]:
         """The largest first."""
-        return [Candidate(*point) for point in product(self.bases, self.sizes, self.steps, self.schemes)]
-
-
-def form_of(model: nn.Module) -> Candidate:
-    """The form that a model has."""
-    blocks = blocks_of(model).values()
-    schemes = {block.scheme.name for block in blocks}
-    steps = max((block.steps for block in blocks if block.steps is not None), default=None)
-    scheme = schemes.pop() if len(schemes) == 1 else MIXED
-    return Candidate(own_basis(model), max(block.size for block in blocks), steps, scheme)
+        return [Form(*point) for point in product(self.bases, self.sizes, self.steps, self.schemes)]
 
 
 def axes_of(
@@ -63,32 +51,6 @@ def axes_of(
         _counts("steps", steps or _halved(own.steps or STEPS_WITHOUT_GRID)),
         _fixed(schemes) if schemes else _simpler(model),
     )
-
-
-def made(model: nn.Module, candidate: Candidate) -> nn.Module:
-    """A new model in another form, by projection: no data, no retraining."""
-    own = form_of(model)
-    is_same = candidate.basis == own.basis and candidate.size == own.size
-    scheme = None if candidate.scheme in (MIXED, own.scheme) else candidate.scheme
-    return compress(
-        model,
-        basis=None if is_same or candidate.basis == MIXED else candidate.basis,
-        size=None if is_same else _sizes(model, candidate.size),
-        steps=None if candidate.steps in (None, own.steps) else _steps(model, candidate.steps),
-        scheme=scheme,
-    )
-
-
-def _sizes(model: nn.Module, size: int) -> int | dict[str, Any]:
-    own = {function.size for block in blocks_of(model).values() for function in block.functions.values()}
-    return size if len(own) == 1 else sizes_up_to(model, size)
-
-
-def _steps(model: nn.Module, steps: int | None) -> Any:
-    own = {name: block.steps for name, block in blocks_of(model).items()}
-    if len(set(own.values())) == 1 or steps is None:
-        return steps
-    return {name: min(steps, count or steps) for name, count in own.items()}
 
 
 def _halved(count: int, bases: Sequence[str] = ()) -> list[int]:

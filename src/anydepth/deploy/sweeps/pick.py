@@ -7,14 +7,14 @@ from pathlib import Path
 from torch import nn
 
 from anydepth.deploy.sweeps.budget import Budget
-from anydepth.deploy.sweeps.candidates import made
-from anydepth.deploy.sweeps.inputs import given_by_run
-from anydepth.deploy.sweeps.store import sweep_of
-from anydepth.deploy.sweeps.sweep import sweep, threads_set_to
-from anydepth.deploy.sweeps.table import Row, Sweep
+from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.deploy.sweeps.sweep import SWEEP_ROUNDS, sweep_on, threads_set_to
+from anydepth.deploy.sweeps.sweep_file import sweep_of
+from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import BudgetError, DataError, ModelFileError
-from anydepth.train.evaluate import Report
-from anydepth.train.runs import Run
+from anydepth.reporting import Report
+from anydepth.runs.folder import Run
+from anydepth.surgery.forms import in_form
 
 MARGIN = 0.1
 """Share of a latency that is kept free at first, since clocks are noisy."""
@@ -28,7 +28,7 @@ ROUNDS = 21
 class Picked:
     """A row of a sweep, and its latency as it was measured once more; None where no latency was asked for."""
 
-    row: Row
+    row: FormRow
     latency_ms: float | None = None
 
 
@@ -39,11 +39,13 @@ class Fitted:
     model: nn.Module
     picked: Picked
     sweep: Sweep
+    inputs: SweepInputs
+    """What it was measured on, with the run's own model."""
     unread: str = ""
     """Why data could not be used."""
 
 
-def pick(table: Sweep, budget: Budget, timed: Callable[[Row], float]) -> Picked:
+def pick(table: Sweep, budget: Budget, timed: Callable[[FormRow], float]) -> Picked:
     """The best row within the budget; with a latency, the best whose fresh measurement keeps it.
 
     Rows that keep a margin come first. One that fails takes with it all that the sweep found to be as slow and that
@@ -83,17 +85,19 @@ def fit_to(
         folder: where the sweep is kept, by default the run's folder.
     """
     split = "validation" if use_data else None
+    table, folder = _kept(run, split, folder), folder or run.folder
     try:
-        table = _kept(run, split, folder) or sweep(run, split=split, data=data, out=folder, report=report)
-        given = given_by_run(run, data, split, None, table.settings["batch"], ROUNDS)
+        given = inputs_of_run(run, data, split, None, 1 if table is None else table.settings["batch"], SWEEP_ROUNDS)
     except DataError as error:
         if not use_data:
             raise
         return replace(fit_to(run, budget, data, False, folder, report), unread=str(error))
-    bench = given.bench
+    table = table or sweep_on(given, run, split, folder, {}, report=report)
+    meter = given.meter
+    meter.rounds = ROUNDS
     with threads_set_to(table.settings["threads"]):
-        picked = pick(table, budget, lambda row: bench.cost(made(bench.model, row.candidate)).latency_ms)
-    return Fitted(made(bench.model, picked.row.candidate), picked, table)
+        picked = pick(table, budget, lambda row: meter.cost(in_form(meter.model, row.form)).latency_ms)
+    return Fitted(in_form(meter.model, picked.row.form), picked, table, given)
 
 
 def _kept(run: Run, split: str | None, folder: Path | None) -> Sweep | None:

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,22 +11,24 @@ import torch
 from torch import nn
 
 from anydepth import artifact
-from anydepth.deploy.sweeps.bench import Bench
-from anydepth.deploy.sweeps.candidates import Axes, axes_of, form_of, made
-from anydepth.deploy.sweeps.form import Candidate
-from anydepth.deploy.sweeps.inputs import Given, given_by_hand, given_by_run
-from anydepth.deploy.sweeps.store import file_name, known_rows, write_sweep
-from anydepth.deploy.sweeps.table import Row, Sweep
+from anydepth.deploy.sweeps.candidates import Axes, axes_of
+from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.deploy.sweeps.sweep_file import file_name, known_rows, write_sweep
+from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_by_hand, inputs_of_run
 from anydepth.errors import ConfigError, NumericalError
 from anydepth.measure.cost import is_busy
+from anydepth.measure.form_meter import FormMeter
+from anydepth.reporting import Report
+from anydepth.runs.folder import Run, open_run
+from anydepth.runs.lock import locked, refuse_if_locked
 from anydepth.surgery.change import history
+from anydepth.surgery.forms import Form, form_of, in_form
 from anydepth.surgery.summary import summary
-from anydepth.train.evaluate import Report
-from anydepth.train.lock import locked
-from anydepth.train.runs import Run, open_run
 
 MOST = 1024
 """Forms of one sweep."""
+SWEEP_ROUNDS = 11
+"""How often a form and the source are timed in turns."""
 
 Keep = Callable[[Sweep, bool], None]
 
@@ -44,7 +46,7 @@ def sweep(
     examples: int | None = None,
     classes: bool | None = None,
     batch: int = 1,
-    rounds: int = 11,
+    rounds: int = SWEEP_ROUNDS,
     threads: int | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
@@ -77,19 +79,33 @@ def sweep(
     grid = {"bases": bases, "sizes": sizes, "steps": steps, "schemes": schemes}
     with threads_set_to(threads):
         if isinstance(subject, nn.Module):
-            given = given_by_hand(subject, batches, classes, batch, rounds)
+            given = inputs_by_hand(subject, batches, classes, batch, rounds)
             return _swept(given, axes_of(subject, **grid), {}, None, report, "")
         run = subject if isinstance(subject, Run) else open_run(Path(subject))
         folder = run.folder if out is None else Path(out)
-        with _held(folder):
-            given = given_by_run(run, data, split, examples, batch, rounds)
-            path, axes, model = folder / file_name(split), axes_of(given.bench.model, **grid), run.model_hash()
-            known, why = known_rows(path, model, settings_of(given), fresh)
+        refuse_if_locked(folder)
+        given = inputs_of_run(run, data, split, examples, batch, rounds)
+        return sweep_on(given, run, split, folder, grid, fresh, report)
 
-            def keep(found: Sweep, is_complete: bool) -> None:
-                write_sweep(path, found, model, axes, is_complete)
 
-            return _swept(given, axes, known, keep, report, why)
+def sweep_on(
+    given: SweepInputs,
+    run: Run,
+    split: str | None,
+    folder: Path,
+    grid: Mapping[str, Any],
+    fresh: bool = False,
+    report: Report | None = None,
+) -> Sweep:
+    """The sweep of a run on inputs that are at hand, kept in a folder; `split` is the part that was asked for."""
+    with _held(folder):
+        path, axes, model = folder / file_name(split), axes_of(given.meter.model, **grid), run.model_hash()
+        known, why = known_rows(path, model, settings_of(given), fresh)
+
+        def keep(found: Sweep, is_complete: bool) -> None:
+            write_sweep(path, found, model, axes, is_complete)
+
+        return _swept(given, axes, known, keep, report, why)
 
 
 @contextmanager
@@ -113,24 +129,24 @@ def _held(folder: Path) -> Iterator[None]:
         yield
 
 
-def settings_of(given: Given) -> dict[str, Any]:
+def settings_of(given: SweepInputs) -> dict[str, Any]:
     """What rows must have in common to be compared."""
     return {
         "examples": given.examples,
         "data": given.digest,
-        "batch": len(given.bench.inputs[0]),
+        "batch": len(given.meter.inputs[0]),
         "threads": torch.get_num_threads(),
-        "rounds": given.bench.rounds,
-        "device": given.bench.inputs[0].device.type,
+        "rounds": given.meter.rounds,
+        "device": given.meter.inputs[0].device.type,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "torch": torch.__version__,
     }
 
 
 def _swept(
-    given: Given, axes: Axes, known: dict[str, Row], keep: Keep | None, report: Report | None, why: str
+    given: SweepInputs, axes: Axes, known: dict[str, FormRow], keep: Keep | None, report: Report | None, why: str
 ) -> Sweep:
-    bench, source = given.bench, form_of(given.bench.model)
+    meter, source = given.meter, form_of(given.meter.model)
     plans = [source, *(candidate for candidate in axes.candidates() if candidate != source)]
     if len(plans) > MOST:
         raise ConfigError(f"a sweep of {len(plans):,} forms is more than {MOST:,}; name fewer sizes, steps or schemes")
@@ -139,7 +155,7 @@ def _swept(
 
     def found() -> Sweep:
         order = sorted(rows.values(), key=lambda row: not row.is_source)
-        return Sweep(tuple(order), bench.metric, given.split, settings_of(given), refused, note)
+        return Sweep(tuple(order), meter.metric, given.split, settings_of(given), refused, note)
 
     for place, candidate in enumerate(plans):
         if str(candidate) in rows:
@@ -147,7 +163,7 @@ def _swept(
         if report is not None:
             report(str(candidate), place / len(plans))
         try:
-            rows[str(candidate)] = measured(bench, candidate, rows.get(str(source)))
+            rows[str(candidate)] = measured(meter, candidate, rows.get(str(source)))
         except (ConfigError, NumericalError) as error:
             if candidate == source:
                 raise
@@ -165,18 +181,18 @@ def _busy() -> str:
     return "the machine was busy, so that latencies are rough; sweep again with --fresh when it rests"
 
 
-def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
+def measured(meter: FormMeter, candidate: Form, source: FormRow | None) -> FormRow:
     """One form of the model; `source` is the source's own row, None for that itself."""
-    model = bench.model if source is None else made(bench.model, candidate)
-    outputs = bench.source_outputs if source is None else bench.outputs(model)
+    model = meter.model if source is None else in_form(meter.model, candidate)
+    outputs = meter.source_outputs if source is None else meter.outputs(model)
     moved = max((c[-1].largest_error for c in history(model).values() if c), default=0.0) if source else 0.0
-    cost, made_of = bench.cost(model), summary(model)
-    value = None if outputs is None else bench.value(outputs)
+    cost, made_of = meter.cost(model), summary(model)
+    value = None if outputs is None else meter.value(outputs)
     solver_error = None
-    if bench.examples is None:
-        solver_error = 0.0 if source is None else bench.solver_error(model)
+    if meter.examples is None:
+        solver_error = 0.0 if source is None else meter.solver_error(model)
         value = None if solver_error is None or outputs is None else 100 * (moved + solver_error)
-    return Row(
+    return FormRow(
         basis=candidate.basis,
         size=candidate.size,
         steps=candidate.steps,
@@ -190,8 +206,8 @@ def measured(bench: Bench, candidate: Candidate, source: Row | None) -> Row:
         latency_ratio=1.0 if source is None else cost.ratio,
         is_frozen=cost.is_frozen,
         value=value,
-        agreement=None if outputs is None else bench.agreement(outputs),
-        paired=None if outputs is None else bench.paired(outputs),
+        agreement=None if outputs is None else meter.agreement(outputs),
+        paired=None if outputs is None else meter.paired(outputs),
         projection_error=moved,
         solver_error=solver_error,
     )

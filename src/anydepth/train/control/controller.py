@@ -1,11 +1,18 @@
-"""What a step controller is."""
+"""What a step controller is, the controllers by name, and what they cannot control."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
+from torch import nn
+
+from anydepth.errors import ConfigError
+from anydepth.registry import Registry
+from anydepth.runs.config import RunConfig
+from anydepth.runs.control import ControlSettings
 from anydepth.solve.solver import Solver
-from anydepth.train.control.probe import Probe
+from anydepth.train.control.probe import Probe, solvers_of
 
 Solvers = dict[str, Solver]
 """The solver of every block, by its name."""
@@ -55,6 +62,28 @@ class Controller(Protocol):
         ...
 
     def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision: ...
+
+
+CONTROLLERS: Registry[Callable[[Any], Controller]] = Registry("step controller", package="anydepth.train.control")
+"""Controllers by name; one is made from its settings."""
+
+
+def make_controller(settings: ControlSettings) -> Controller | None:
+    """The controller that is asked for; None: the solver stays what it is."""
+    return None if settings.name == "none" else CONTROLLERS[settings.name](settings)
+
+
+def check_control(config: RunConfig, model: nn.Module) -> None:
+    """Refuse, before training, what a controller cannot do."""
+    controller = make_controller(config.control)
+    if controller is None:
+        return
+    controller.refuse(solvers_of(model))
+    if config.refine.at and config.refine.rule != "weights":
+        raise ConfigError(
+            f"control {config.control.name!r} chooses the steps, but refine.rule {config.refine.rule!r} would change "
+            "them too; use refine.rule=weights, or control.name=none"
+        )
 
 
 def known(**measured: float) -> dict[str, float | None]:

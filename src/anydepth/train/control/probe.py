@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from anydepth.data.facts import Task
 from anydepth.data.table import IGNORED, Batch
 from anydepth.errors import NumericalError
+from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_in, blocks_of
-from anydepth.train.evaluate import evaluating, nfe_of
 
 Total = Callable[[Sequence[float]], list[float]]
 

@@ -5,12 +5,18 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from anydepth.train.control.controller import Clock, Decision, Solvers, known
-from anydepth.train.control.error import Compare, measure, of_chances, of_outputs, of_predictions
-from anydepth.train.control.first import first_step
-from anydepth.train.control.fixed_only import need_fixed
+from anydepth.runs.control import SteadyControl
+from anydepth.train.control.controller import CONTROLLERS, Clock, Decision, Solvers, known
+from anydepth.train.control.estimate import (
+    Compare,
+    first_step,
+    measure,
+    need_fixed,
+    of_chances,
+    of_outputs,
+    of_predictions,
+)
 from anydepth.train.control.probe import Probe
-from anydepth.train.control.settings import SteadyControl
 
 AIM, ALARM = 0.5, 0.7
 """Shares of the allowed error: a move goes to where AIM of it is predicted; above ALARM of it, more steps are taken."""
@@ -40,6 +46,7 @@ class Memory(BaseModel):
     """The most steps in depth that were found too few."""
 
 
+@CONTROLLERS.register("steady")
 class Steady:
     """Keeps the error of the outputs, and in the end that of the predictions, between bounds with few changes."""
 

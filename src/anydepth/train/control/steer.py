@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.data.table import Batch
+from anydepth.runs.device import precision_of
 from anydepth.train.control.controller import Clock, Controller, Decision
 from anydepth.train.control.probe import Probe
-from anydepth.train.prepare import precision_of
 
 if TYPE_CHECKING:
     from anydepth.train.trainer import Trainer

@@ -2,6 +2,8 @@
 
 from anydepth.zoo.models.flow import Flow
 from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.resnet import ResNet
+from anydepth.zoo.models.tabular import TabularNetwork
 from anydepth.zoo.models.tagger import Tagger
 
-__all__ = ["Flow", "ImageNetwork", "Tagger"]
+__all__ = ["Flow", "ImageNetwork", "ResNet", "TabularNetwork", "Tagger"]

@@ -23,7 +23,7 @@ class ImageNetwork(nn.Module):
         image: (channels, height, width) of the input.
         unit, options: the residual unit by its registered name, and its options.
         first_stitch: put a stitch of stride 1 before the first block.
-        pool: window of the average pool.
+        pool: window of the average pool; None: the whole image, whatever its size.
         stitch_scale, stitch_skip_init: of the stitches.
         weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
         init: "independent" initial weights at every depth, or "shared" ones.
@@ -46,7 +46,7 @@ class ImageNetwork(nn.Module):
         stitch_scale: float = 1.0,
         stitch_skip_init: bool = False,
         normalise: bool = True,
-        pool: int = 8,
+        pool: int | None = 8,
         weights: dict[str, Any] | None = None,
         init: str = "independent",
     ):
@@ -68,7 +68,7 @@ class ImageNetwork(nn.Module):
                 )
             )
         self.norm = norm(channels[-1], normalise)
-        self.pool = nn.AvgPool2d(pool)
+        self.pool = nn.AdaptiveAvgPool2d(1) if pool is None else nn.AvgPool2d(pool)
         self.classifier = nn.Linear(channels[-1] * height * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -78,15 +78,17 @@ class ImageNetwork(nn.Module):
         return self.classifier(self.pool(self.norm(x).relu()).flatten(1))
 
 
-def pooled_size(channels: Sequence[int], image: Sequence[int], pool: int, classes: int) -> tuple[int, int]:
+def pooled_size(channels: Sequence[int], image: Sequence[int], pool: int | None, classes: int) -> tuple[int, int]:
     """Height and width of what the classifier sees; sizes that make no network are refused."""
-    sizes = {"channels": channels, "image": image, "pool": [pool], "classes": [classes]}
+    sizes = {"channels": channels, "image": image, "pool": [1 if pool is None else pool], "classes": [classes]}
     for name, values in sizes.items():
         if not values or not all(isinstance(value, int) and value > 0 for value in values):
             raise ConfigError(f"{name} must be whole numbers above 0, got {values}")
     if len(image) != 3:
         raise ConfigError(f"image must be (channels, height, width), got {tuple(image)}")
-    shrink = 2 ** (len(channels) - 1) * pool
+    shrink = 2 ** (len(channels) - 1) * (pool or 1)
     if min(image[1:]) < shrink:
         raise ConfigError(f"{len(channels)} blocks and a pool of {pool} leave nothing of an image of {tuple(image)}")
+    if pool is None:
+        return 1, 1
     return image[1] // shrink, image[2] // shrink

@@ -1,0 +1,168 @@
+"""What is compared, by name: the same network, ours and others'."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from anydepth.block.block import ContinuousBlock
+from anydepth.zoo.units import MLP, Encoder, PreactConv
+from anydepth_papers.bench.diffrax_side import DiffraxSide
+from anydepth_papers.bench.peers import solvers
+from anydepth_papers.bench.sides import Chain, Loop, Sides, Stack, ThreeEighths, answer, answers, training_step
+
+SHAPES = {"16ch-32px": (16, 32), "32ch-16px": (32, 16), "64ch-8px": (64, 8)}
+BATCH, DEPTH = 128, 8
+_WORDS, _WIDTH, _LAYERS = 32, 128, 4
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """make(compiled) gives the sides; the others are compared with the fastest whose name begins with `base`."""
+
+    make: Callable[[bool], Sides]
+    base: str
+    has_memory: bool = False
+    more_rounds: int = 1
+    """Short runs need more of them."""
+
+
+def _images(shape: str, batch: int, last: bool) -> Tensor:
+    channels, pixels = SHAPES[shape]
+    x = torch.randn(batch, channels, pixels, pixels)
+    return x.to(memory_format=torch.channels_last) if last else x
+
+
+def _block(shape: str) -> ContinuousBlock:
+    make = partial(PreactConv, SHAPES[shape][0])
+    return ContinuousBlock(make, "constant", DEPTH, scheme="euler", steps=DEPTH, scale=DEPTH)
+
+
+def _stack(shape: str, last: bool) -> Stack:
+    stack = Stack(partial(PreactConv, SHAPES[shape][0]), DEPTH)
+    return stack.to(memory_format=torch.channels_last) if last else stack  # pyright: ignore[reportCallIssue]
+
+
+def resnet(shape: str, batch: int, compiled: bool) -> Sides:
+    """Training of eight residual units by hand, in both memory formats, against the equivalent block."""
+    sides: Sides = {}
+    for last in (False, True):
+        kind, x = "channels-last" if last else "contiguous", _images(shape, batch, last)
+        stack, block = _stack(shape, last), _block(shape)
+        sides[f"resnet {kind}"] = training_step(stack, stack.parameters(), x)
+        sides[f"anydepth {kind}"] = training_step(block, block.parameters(), x)
+        if compiled:
+            for name, module in (("resnet", _stack(shape, last)), ("anydepth", _block(shape))):
+                sides[f"{name} {kind}, compiled"] = training_step(torch.compile(module), module.parameters(), x)
+    return sides
+
+
+def resnet_answers(shape: str, batch: int, compiled: bool) -> Sides:
+    """Inference with the same."""
+    sides: Sides = {}
+    for last in (False, True):
+        kind, x = "channels-last" if last else "contiguous", _images(shape, batch, last)
+        stack = _stack(shape, last).eval()
+        sides[f"resnet {kind}"] = answer(stack, x)
+        if compiled:
+            sides[f"resnet {kind}, compiled"] = answer(torch.compile(stack), x)
+    return sides | answers(_block(shape), compiled, _images(shape, batch, True))
+
+
+def rk4(shape: str, _compiled: bool) -> Sides:
+    """Training with eight RK4 steps of one convolutional unit: the 3/8 rule, torchdyn's the classic one, which costs as
+    much."""
+    channels, x = SHAPES[shape][0], _images(shape, BATCH, True)
+    sides: Sides = {}
+    for name, solver in (solvers("rk4_38", DEPTH) | solvers("rk4", DEPTH)).items():
+        unit = PreactConv(channels).to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        sides[name] = training_step(solver(unit), unit.parameters(), x)
+    block = ContinuousBlock(partial(PreactConv, channels), scheme="rk4_38", steps=DEPTH)
+    loop = ThreeEighths(PreactConv(channels), DEPTH)
+    sides["plain loop"] = training_step(loop, loop.parameters(), x)
+    chain = Chain(PreactConv(channels), block.scheme.stages * DEPTH)
+    sides["units alone"] = training_step(chain, chain.parameters(), x)
+    return sides | {"anydepth": training_step(block, block.parameters(), x)}
+
+
+class _Opaque(MLP):
+    """The same unit as a user's own class, for the general path."""
+
+
+def small(_compiled: bool) -> Sides:
+    """Training with 64 Euler steps of an MLP 2-48-48-2: overhead decides."""
+    x, sides = torch.randn(BATCH, 2), Sides()
+    for name, solver in solvers("euler", 64).items():
+        unit = MLP(2, 48, 2)
+        sides[name] = training_step(solver(unit), unit.parameters(), x)
+    loop = Loop(MLP(2, 48, 2), 64)
+    sides["plain loop"] = training_step(loop, loop.parameters(), x)
+    for name, kind in (("anydepth, any unit", _Opaque), ("anydepth", MLP)):
+        block = ContinuousBlock(partial(kind, 2, 48, 2), scheme="euler", steps=64)
+        sides[name] = training_step(block, block.parameters(), x)
+    return sides | DiffraxSide.where_installed("train", BATCH)
+
+
+def small_answers(compiled: bool) -> Sides:
+    """Inference with the same."""
+    x = torch.randn(BATCH, 2)
+    sides = {name: answer(solver(MLP(2, 48, 2)), x) for name, solver in solvers("euler", 64).items()}
+    loop = Loop(MLP(2, 48, 2), 64).eval()
+    sides["plain loop"] = answer(loop, x)
+    if compiled:
+        sides["plain loop, compiled"] = answer(torch.compile(loop), x)
+    block = ContinuousBlock(partial(MLP, 2, 48, 2), scheme="euler", steps=64)
+    return sides | answers(block, compiled, x) | DiffraxSide.where_installed("answer", BATCH)
+
+
+def encoder(training: bool, compiled: bool) -> Sides:
+    """Four layers of a transformer's encoder by hand, against the equivalent block; half of the words are padding."""
+    make = partial(Encoder, _WIDTH, heads=4)
+    stack = Stack(make, _LAYERS)
+    block = ContinuousBlock(make, "constant", _LAYERS, scheme="euler", steps=_LAYERS, scale=_LAYERS)
+    x = torch.randn(_WORDS, _WORDS, _WIDTH)
+    mask = torch.arange(_WORDS) <= torch.arange(_WORDS)[:, None]
+    if not training:
+        plain = {"stack": answer(stack.eval(), x, mask)}
+        fast = {"stack, compiled": answer(torch.compile(stack), x, mask)} if compiled else {}
+        return plain | fast | answers(block, compiled, x, mask)
+    sides = {
+        "stack": training_step(stack, stack.parameters(), x, mask),
+        "anydepth": training_step(block, block.parameters(), x, mask),
+    }
+    if compiled:
+        other = Stack(make, _LAYERS)
+        sides["stack, compiled"] = training_step(torch.compile(other), other.parameters(), x, mask)
+    return sides
+
+
+def checkpoint(_compiled: bool) -> Sides:
+    """Training with 64 RK4 steps, with and without keeping the activations."""
+    x = torch.randn(32, 16, 16, 16).to(memory_format=torch.channels_last)
+    sides: Sides = {}
+    for mode in ("backprop", "checkpoint"):
+        block = ContinuousBlock(partial(PreactConv, 16), "constant", 8, scheme="rk4", steps=64, gradient=mode)
+        sides[mode] = training_step(block, block.parameters(), x)
+    return sides
+
+
+CASES: dict[str, Comparison] = {
+    **{f"resnet {shape}": Comparison(partial(resnet, shape, BATCH), "resnet", True) for shape in SHAPES},
+    **{
+        f"resnet {shape}, one image": Comparison(partial(resnet, shape, 1), "resnet", more_rounds=3) for shape in SHAPES
+    },
+    **{f"inference {shape}": Comparison(partial(resnet_answers, shape, BATCH), "resnet", True) for shape in SHAPES},
+    **{
+        f"inference {shape}, one image": Comparison(partial(resnet_answers, shape, 1), "resnet", more_rounds=10)
+        for shape in SHAPES
+    },
+    **{f"rk4 {shape}": Comparison(partial(rk4, shape), "torchdiffeq", True) for shape in SHAPES},
+    "small field": Comparison(small, "torchdiffeq", more_rounds=5),
+    "small field, inference": Comparison(small_answers, "torchdiffeq", more_rounds=10),
+    "encoder": Comparison(partial(encoder, True), "stack", True),
+    "encoder, inference": Comparison(partial(encoder, False), "stack", True),
+    "checkpoint": Comparison(checkpoint, "backprop", True),
+}
+"""Training steps unless the name says inference; batches of 128 unless it says one image."""

@@ -1,0 +1,80 @@
+"""`anydepth bench`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from anydepth.cli.output import Json, bold, console, print_json, progress
+
+
+def register(app: typer.Typer) -> None:
+    app.command("bench")(bench)
+
+
+def bench(
+    only: Annotated[str | None, typer.Option(metavar="PATTERN", help="Cases whose name holds or fits this.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of every case; 9, or 3 with --quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Few rounds, nothing compiled, no memory.")] = False,
+    growth: Annotated[bool, typer.Option("--growth", help="Also how cost grows with steps, size and batch.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep what was found as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """Side by side with hand-written networks and other solvers: time with its spread, and peak memory.
+
+    Every case has a process of its own, in which its sides take turns; a ratio is taken in every round, and the median
+    and quartiles are shown. Peers that are not installed are left out. Peak memory is measured apart.
+
+    \b
+    Examples:
+      anydepth bench --quick
+      anydepth bench --only "inference*" --rounds 21
+      anydepth bench --growth --out results.json
+    """
+    from anydepth import artifact
+    from anydepth.measure.cost import is_busy
+    from anydepth_papers.bench.run import about, absent, chosen, measure_apart
+
+    names, times = chosen(only, growth), rounds or (3 if quick else 9)
+    about_it = about() | {"rounds": times, "busy": is_busy()}
+    found: dict[str, Any] = {"about": about_it, "skipped": absent(), "cases": {}}
+    if not json:
+        if about_it["busy"]:
+            console.print("other processes want the same cores: expect rough figures", style="yellow")
+        for name, reason in found["skipped"].items():
+            console.print(f"{name} is left out: {escape(reason)}", style="dim")
+    with progress() as report:
+        for done, name in enumerate(names):
+            report(name, done / len(names))
+            found["cases"][name] = measure_apart(name, times, quick)
+            if out is not None:
+                artifact.write_json(out, found)
+            if not json:
+                _show(name, found["cases"][name])
+    if json:
+        print_json(found)
+    elif out is not None:
+        console.print(f"kept in {bold(out)}")
+
+
+def _show(name: str, case: dict[str, Any]) -> None:
+    grows = f"; time ~ {name.split()[-1]}^{case['exponent']:.2f}" if "exponent" in case else ""
+    table = Table(title=escape(f"{name} (compared with {case['base']}){grows}"), title_justify="left")
+    for column in ("side", "ms [quartiles]", "ratio [quartiles]", "MB (ratio)"):
+        table.add_column(escape(column), justify="left" if column == "side" else "right", no_wrap=True)
+    for side, row in case["sides"].items():
+        table.add_row(escape(side), *_cells(row))
+    console.print(table)
+    for side, reason in case["failed"].items():
+        console.print(f"{escape(side)} is left out: {escape(reason)}", style="dim")
+
+
+def _cells(row: dict[str, float]) -> list[str]:
+    cells: list[str] = []
+    for name, digits in (("milliseconds", 2), ("ratio", 3)):
+        low, middle, high = (f"{row[key]:.{digits}f}" for key in (f"{name}_low", name, f"{name}_high"))
+        cells.append(escape(f"{middle} [{low}, {high}]"))
+    ratio = f" ({row['memory_ratio']:.3f})" if "memory_ratio" in row else ""
+    return [*cells, f"{row['megabytes']:.1f}{ratio}" if "megabytes" in row else ""]

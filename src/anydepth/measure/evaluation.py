@@ -1,0 +1,101 @@
+"""Evaluation: in eval mode, without gradients, changing nothing."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from anydepth.block.block import ContinuousBlock
+from anydepth.data.facts import Facts
+from anydepth.data.table import Batch, Table
+from anydepth.errors import DataError, NumericalError
+from anydepth.measure.task import METRIC, Tally, loss_of, metric, tally
+from anydepth.reporting import Report
+
+
+@dataclass(frozen=True)
+class Score:
+    """How a model does on one part."""
+
+    loss: float
+    metric: str
+    value: float
+    examples: int
+    nfe: int
+    seconds: float
+
+    def named(self, part: str) -> dict[str, Any]:
+        """JSON values whose names carry the part."""
+        return {f"{part}_loss": self.loss, f"{part}_{self.metric}": self.value}
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode and no gradients; afterwards every module is in the mode it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def batches_of(table: Table, facts: Facts, size: int) -> Iterator[Batch]:
+    """All examples in order; those of like length together where lengths vary."""
+    order = np.arange(len(table)) if table.lengths is None else np.argsort(table.lengths, kind="stable")
+    for start in range(0, len(table), size):
+        yield table.batch(order[start : start + size], facts)
+
+
+def nfe_of(model: nn.Module) -> int:
+    """Evaluations of all units in the last forward pass."""
+    return sum(module.nfe for module in model.modules() if isinstance(module, ContinuousBlock))
+
+
+def nfe_by_plan(model: nn.Module) -> int:
+    """Evaluations of all units in a pass with the blocks' own steps; of adaptive blocks, in the last pass."""
+    blocks = [module for module in model.modules() if isinstance(module, ContinuousBlock)]
+    return sum(block.nfe if block.plan is None else block.plan.evaluations for block in blocks)
+
+
+def evaluate(
+    model: nn.Module,
+    table: Table,
+    facts: Facts,
+    batch: int = 500,
+    precision: AbstractContextManager | None = None,
+    report: Report | None = None,
+    total: Callable[[Sequence[float]], list[float]] = list,
+) -> Score:
+    """Loss and metric of a model on one part of the data; `total` adds up numbers over ranks that share the part."""
+    examples = int(total([float(len(table))])[0])
+    if not examples:
+        raise DataError("this part of the data is empty; there is nothing to evaluate")
+    sums, done, began = Tally(), 0, perf_counter()
+    with evaluating(model), precision or nullcontext():
+        for inputs, targets in (fitting(model, part) for part in batches_of(table, facts, batch)):
+            outputs = model(*inputs)
+            loss = float(loss_of(facts.task, outputs, targets))
+            sums += tally(facts.task, outputs, targets, loss)
+            done += len(targets)
+            if report is not None:
+                report("evaluating", done / len(table))
+    loss, right, count = total(sums.numbers())
+    sums = Tally(loss, right, int(count)) if np.isfinite(loss) else Tally(loss)
+    if not np.isfinite(sums.loss):
+        raise NumericalError("the model's outputs are not finite; run it with a finer or a more stable solver")
+    seconds = perf_counter() - began
+    return Score(sums.loss / sums.count, METRIC[facts.task], metric(facts.task, sums), examples, nfe_of(model), seconds)
+
+
+def fitting(model: nn.Module, batch: Batch) -> Batch:
+    """A batch on the device and in the precision of the model."""
+    first = next(model.parameters())
+    return batch.to(first.device, first.dtype, channels_last=True)

@@ -1,0 +1,1 @@
+"""Run folders: config, record, metrics, lock, progress, checkpoints."""

@@ -1,0 +1,249 @@
+"""Run folders: what was run, what came of it, and where it came from."""
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import nn
+
+from anydepth import artifact
+from anydepth.artifact.writing import staged
+from anydepth.data.dataset import Dataset
+from anydepth.data.facts import Facts
+from anydepth.errors import ConfigError, ModelFileError, StorageError
+from anydepth.runs.checkpoint import FOLDER as CHECKPOINTS
+from anydepth.runs.config import RunConfig, read_config
+from anydepth.runs.lock import LOCK, locked
+from anydepth.runs.metrics import add_line, keep_first, read_metrics, size_of
+from anydepth.surgery.store import MODEL, TENSORS, load, save
+
+FORMAT, VERSION = "anydepth-run", 1
+RECORD, METRICS, REPORT = "run.json", "metrics.jsonl", "report.html"
+
+
+class Record(BaseModel):
+    """The contents of run.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: str = FORMAT
+    version: int = VERSION
+    config: dict[str, Any]
+    facts: Facts
+    versions: dict[str, str]
+    threads: int
+    machine: str
+    created: str
+    parent: str | None = None
+    """SHA-256 of the model.json that this model was made from."""
+    transform: dict[str, Any] | None = None
+    """What was done to the parent."""
+    lineage: tuple[str, ...] = ()
+    """One line for every ancestor, the oldest first."""
+    training_data: str = ""
+    """Hash of the examples that were trained on."""
+    data_directory: str = ""
+    """Where the data was; looked at again unless another directory is named or this one is gone."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder with a run in it."""
+
+    folder: Path
+    record: Record
+
+    @property
+    def config(self) -> RunConfig:
+        return read_config(self.record.config, f"config of {self.folder}")
+
+    @property
+    def facts(self) -> Facts:
+        return self.record.facts
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.folder / MODEL).exists()
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether the model was made from another run's, not trained here."""
+        return self.record.parent is not None or self.record.transform is not None
+
+    def model(self) -> nn.Module:
+        """The trained model, in eval mode."""
+        if not self.is_finished:
+            way_out = "make it again from its parent" if self.is_derived else "finish it with anydepth train --resume"
+            raise ModelFileError(f"{self.folder} holds no trained model yet; {way_out}")
+        model = load(self.folder).eval()
+        known = getattr(model, "config", {})
+        for name, value in self.facts.model_options().items():
+            if name in known and known[name] not in (value, None):
+                raise ModelFileError(
+                    f"{self.folder / RECORD} says that {name} is {value}, the model has {known[name]}; it is damaged"
+                )
+        return model
+
+    def model_hash(self) -> str:
+        return artifact.digest(artifact.read_bytes(self.folder / MODEL))
+
+    def dataset(self, root: Path | None) -> Dataset:
+        """The data of the run, from a data directory; by default the one that it was trained from."""
+        try:
+            return dataset_of(self.config, self.data_directory if root is None else root)
+        except ConfigError as error:
+            raise ModelFileError(f"{self.folder / RECORD} names data that cannot be: {error}") from None
+
+    @property
+    def data_directory(self) -> Path | None:
+        """Where the data was, if that is still there."""
+        kept = Path(self.record.data_directory) if self.record.data_directory else None
+        return kept if kept is not None and kept.is_dir() else None
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All lines of metrics; a run that was never trained has none."""
+        return read_metrics(self.folder / METRICS)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be done: the model is there, and tested if it was to be."""
+        if not self.is_finished:
+            return False
+        lines = self.metrics()
+        return bool(lines) and (lines[-1]["kind"] == "test" or not self.config.evaluation.test)
+
+    def record_hash(self) -> str:
+        return artifact.digest(artifact.read_bytes(self.folder / RECORD))
+
+    def metrics_bytes(self) -> int:
+        return size_of(self.folder / METRICS)
+
+    def cut_metrics(self, size: int) -> None:
+        """Drop lines of metrics that were written after a checkpoint."""
+        keep_first(self.folder / METRICS, size)
+
+    def log(self, line: Mapping[str, Any]) -> None:
+        """Add a line of metrics."""
+        add_line(self.folder / METRICS, line)
+
+
+def dataset_of(config: RunConfig, root: Path | None) -> Dataset:
+    data = config.data
+    return Dataset(data.name, data.options, root, data.validation, data.split_seed, data.limit)
+
+
+def new_run(
+    folder: Path,
+    config: RunConfig,
+    facts: Facts,
+    parent: Run | None = None,
+    transform: dict[str, Any] | None = None,
+    training_data: str = "",
+    data: Path | None = None,
+) -> Run:
+    """Make a run folder; one that holds a run, or what is left of one, is refused."""
+    check_vacant(folder)
+    record = Record(
+        config=config.plain(),
+        facts=facts,
+        versions={"anydepth": version("anydepth"), "torch": torch.__version__, "python": platform.python_version()},
+        threads=torch.get_num_threads(),
+        machine=f"{platform.machine()}, {os.cpu_count()} cores",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        parent=None if parent is None else parent.model_hash(),
+        transform=transform,
+        lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
+        training_data=training_data if parent is None else parent.record.training_data,
+        data_directory=_remembered(parent, data),
+    )
+    artifact.make_folder(folder)
+    artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
+    return Run(folder, record)
+
+
+def _remembered(parent: Run | None, data: Path | None) -> str:
+    """The data directory of a run; one that was made from another has that one's."""
+    if data is not None:
+        return str(data.absolute())
+    return "" if parent is None else parent.record.data_directory
+
+
+def check_vacant(folder: Path) -> None:
+    """Refuse a folder that holds a run already; what a killed compress of an older version left counts as nothing."""
+    if is_half_made(folder):
+        return
+    for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
+        if os.path.lexists(folder / name) and not _is_empty(folder / name):
+            raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
+
+
+def is_half_made(folder: Path) -> bool:
+    """Whether a folder holds the record of a model that was to be made from another run's, and no model."""
+    if not (folder / RECORD).is_file() or any(os.path.lexists(folder / n) for n in (MODEL, METRICS, CHECKPOINTS)):
+        return False
+    try:
+        return open_run(folder).is_derived
+    except (ModelFileError, StorageError):
+        return False
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _described(run: Run) -> str:
+    made = "trained" if run.record.transform is None else f"made by {json.dumps(run.record.transform)}"
+    return f"{run.model_hash()[:12]}: {made}, {run.record.created}"
+
+
+def open_run(folder: Path) -> Run:
+    """The run in a folder."""
+    path = folder / RECORD
+    if not path.exists():
+        raise ModelFileError(f"no run in {folder}: {path} is missing; name the folder that anydepth train made")
+    values = artifact.read_json(path)
+    if values.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not an anydepth run: its format is {values.get('format')!r}")
+    if values.get("version") != VERSION:
+        raise ModelFileError(f"{path} has version {values.get('version')!r}, expected {VERSION}; use a newer anydepth")
+    try:
+        record = Record.model_validate_json(json.dumps(values))
+        run = Run(folder, record)
+        run.config  # noqa: B018  refuse a bad config now
+    except (ValidationError, ConfigError) as error:
+        first = error.errors()[0] if isinstance(error, ValidationError) else None
+        cause = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(error)
+        raise ModelFileError(f"{path} is damaged: {cause}") from None
+    return run
+
+
+def discard_run(folder: Path) -> None:
+    """Remove a run's own files; anything else in the folder stays."""
+    for name in (RECORD, METRICS, REPORT, MODEL, TENSORS, staged(Path(MODEL)).name):
+        (folder / name).unlink(missing_ok=True)
+    for kept in (*folder.glob("sweep*.json"), *folder.glob("sweep*.png")):
+        kept.unlink(missing_ok=True)
+    for checkpoint in (folder / CHECKPOINTS).glob("step-*"):
+        checkpoint.unlink(missing_ok=True)
+
+
+def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[str, Any]) -> Run:
+    """A new run whose model was made from another run's: the whole folder, or nothing of it."""
+    check_vacant(folder)
+    if is_half_made(folder):
+        discard_run(folder)
+    if folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}:
+        with locked(folder):
+            (folder / LOCK).unlink()
+    with artifact.whole_folder(folder) as staging:
+        made = new_run(staging, parent.config, parent.facts, parent, transform)
+        save(model, staging)
+    return Run(folder, made.record)

@@ -1,0 +1,73 @@
+"""A moving average of a model that follows its blocks when they are refined or run with another solver."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from anydepth.block.form import weights_of
+from anydepth.errors import ConfigError
+from anydepth.surgery.blocks import blocks_in
+
+
+class EMA(nn.Module):
+    """average <- decay * average + (1 - decay) * model, for every floating-point tensor; call it as the model.
+
+    Functions of depth are averaged as functions: when a block has grown, the average takes on the new form first, which
+    changes nothing on a nested size. Its state dict holds the form, as that of a model does.
+
+    Args:
+        model: what is averaged; the average starts with a copy of it.
+        decay: from 0 to 1.
+        warm_up: begin with a smaller decay, (1 + n) / (10 + n) at the n-th update, so that the start is forgotten.
+    """
+
+    updates: Tensor
+
+    def __init__(self, model: nn.Module, decay: float = 0.999, warm_up: bool = False):
+        super().__init__()
+        if isinstance(model, (AveragedModel, EMA)):
+            raise ConfigError(f"EMA averages a model, got a {type(model).__name__}; give the model that is trained")
+        if not 0 <= decay <= 1:
+            raise ConfigError(f"decay must be from 0 to 1, got {decay!r}")
+        self.decay, self.warm_up = decay, warm_up
+        self.average = deepcopy(model).requires_grad_(False).eval()
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the model as it is now."""
+        follow(self.average, model)
+        count = int(self.updates)
+        decay = min(self.decay, (1 + count) / (10 + count)) if self.warm_up else self.decay
+        current = weights_of(model)
+        for name, mean in weights_of(self.average).items():
+            value = current[name].to(mean.device)
+            if mean.is_floating_point():
+                mean.lerp_(value.to(mean.dtype), 1 - decay)
+            else:
+                mean.copy_(value)
+        self.updates += 1
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.average(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> "EMA":
+        """An average is not trained: it stays in eval mode."""
+        return super().train(False)
+
+
+def follow(average: nn.Module, model: nn.Module) -> None:
+    """Give the blocks of an average the functions and solvers of a model's blocks, its own values moved to them."""
+    mine, theirs = blocks_in(average), blocks_in(model)
+    if mine.keys() != theirs.keys():
+        raise ConfigError(f"the average has blocks {sorted(mine)}, the model {sorted(theirs)}; average the same model")
+    for name, block in theirs.items():
+        own = mine[name]
+        moving = {n: f for n, f in block.functions.items() if f != own.functions[n]}
+        if moving:
+            own.move(moving, "interpolate")
+        if own.solver != block.solver:
+            own.set_solver(**block.solver.describe())

@@ -1,0 +1,86 @@
+"""A network for rows of a table: a linear layer in, one continuous block, a linear layer out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anydepth.block.block import ContinuousBlock
+from anydepth.errors import ConfigError
+from anydepth.weights.choose import block_weights
+from anydepth.zoo.parts import MODELS, UNITS
+
+
+@MODELS.register("tabular")
+class TabularNetwork(nn.Module):
+    """Features to a state of some width, a continuous block on it, then classes or numbers in the units of the targets.
+
+    Args:
+        features: length of the input vectors.
+        classes: how many there are; or, for numbers to be found,
+        target_mean, target_std: of every target, so that the network's own outputs are of size one.
+        width: of the state.
+        dropout: of the state before the last layer.
+        unit, options: the vector field by its registered name, and its options.
+        weights: instead of basis and size, functions by tensor name of the unit, as in ContinuousBlock.
+        The rest: of the block.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        features: int = 2,
+        classes: int | None = None,
+        target_mean: Sequence[float] | None = None,
+        target_std: Sequence[float] | None = None,
+        width: int = 32,
+        dropout: float = 0.0,
+        unit: str = "mlp",
+        options: dict[str, Any] | None = None,
+        basis: str = "constant",
+        size: int = 1,
+        scheme: str = "rk4",
+        steps: int | None = None,
+        scale: float = 1.0,
+        weights: dict[str, Any] | None = None,
+    ):
+        super().__init__()
+        self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
+        mean, std = list(target_mean or []), list(target_std or [])
+        _check(features, classes, mean, std, width, dropout)
+        make_unit, chosen = UNITS[unit], options or {}
+        self.enter = nn.Linear(features, width)
+        self.block = ContinuousBlock(
+            lambda: make_unit(width, **chosen),
+            scheme=scheme,
+            steps=steps,
+            scale=scale,
+            name="block",
+            **block_weights(basis, size, weights),
+        )
+        self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
+        self.leave = nn.Linear(width, classes or len(mean))
+        if not classes:
+            self.register_buffer("mean", torch.tensor(mean), persistent=False)
+            self.register_buffer("std", torch.tensor(std), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.leave(self.dropout(self.norm(self.block(self.enter(x)))))
+        return y if self.config["classes"] else torch.addcmul(self.mean, y, self.std)
+
+
+def _check(features: int, classes: int | None, mean: list[float], std: list[float], width: int, dropout: float) -> None:
+    counts = {"features": features, "width": width, "classes": 1 if classes is None else classes}
+    for name, value in counts.items():
+        if not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name} must be a whole number above 0, got {value!r}")
+    if (classes is None) == (not mean) or len(mean) != len(std) or not all(value > 0 for value in std):
+        raise ConfigError(
+            "a tabular network needs classes, or target_mean and a positive target_std for every number to be found; "
+            f"got classes {classes}, target_mean {mean!r:.60}, target_std {std!r:.60}"
+        )
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"dropout must be from 0 to below 1, got {dropout}")
