@@ -29,7 +29,7 @@ PRINTED = {
         (lambda: build("anode", layout="vgg"), "layout"),
         (lambda: build("anode", blocks=[1]), "places from 0 to 0"),
         (lambda: build("anode", layout="resnet10", blocks=[]), "places from 0 to 2"),
-        (lambda: build("anode", layout="resnet10", blocks=1), "places from 0 to 2"),
+        (lambda: build("anode", layout="resnet10", blocks=1), "expected a list"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(make, says):

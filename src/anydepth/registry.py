@@ -83,7 +83,7 @@ def check_options(what: str, make: Callable, options: Mapping[str, object], give
         kinds = _plain_kinds(taken[name].annotation) if isinstance(value, _FROM_JSON) else ()
         found = list if type(value) is tuple else type(value)
         if kinds and found not in kinds and not (type(value) is int and float in kinds):
-            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
+            expected = " or ".join(_IN_WORDS[kind] for kind in kinds)
             raise ConfigError(f"option {name!r} of {what} is {value!r:.60}, expected {expected}")
 
 
@@ -94,6 +94,15 @@ def _plain_kinds(annotation: object) -> tuple[type, ...]:
     return tuple(kind for kind in plain if kind is not None) if None not in plain else ()
 
 
+_IN_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: 'a list such as ["a", "b"] or [1, 2]',
+    dict: 'a mapping such as {"a": 1}',
+    type(None): "null",
+}
 _JSON_KINDS: dict[Any, type] = {
     **{kind: kind for kind in (bool, int, float, str, list, dict, type(None))},
     Sequence: list,
