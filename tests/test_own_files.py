@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from anydepth.data.pictures import MOST_PIXELS, SUFFIXES, decode_all, read_picture
+from anydepth.data.formats import IMAGE_SUFFIXES
+from anydepth.data.pictures import MOST_PIXELS, decode_all, read_picture
 from anydepth.data.shares import is_held_out, keys_of_names
 from anydepth.data.source import SOURCES
 from anydepth.errors import ConfigError, DataError
@@ -111,7 +112,7 @@ def test_deep_colours_are_refused(tmp_path):
 
 def test_many_pictures_are_told_apart_from_damaged_ones(tmp_path):
     write_photos(tmp_path, 4, (9, 30))
-    paths = sorted(path for path in tmp_path.rglob("*") if path.suffix in SUFFIXES)
+    paths = sorted(path for path in tmp_path.rglob("*") if path.suffix in IMAGE_SUFFIXES)
     paths[3].write_bytes(b"")
     found = decode_all(paths, SHAPE)
     assert found.is_fine.tolist() == [place != 3 for place in range(len(paths))]
