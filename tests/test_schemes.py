@@ -12,12 +12,15 @@ ORDERS = {
     "euler": (1, None),
     "midpoint": (2, None),
     "heun": (2, None),
+    "heun3": (3, None),
     "ralston": (2, None),
     "rk4": (4, None),
     "rk4_38": (4, None),
+    "heun21": (2, 1),
     "fehlberg21": (2, 1),
     "bosh32": (3, 2),
     "dopri54": (5, 4),
+    "dopri87": (8, 7),
 }
 
 
@@ -43,7 +46,7 @@ def test_one_wrong_digit_lowers_the_order():
 
 
 def test_first_same_as_last_is_derived():
-    assert [name for name in SCHEMES if SCHEMES[name].is_fsal] == ["bosh32", "dopri54"]
+    assert [name for name in SCHEMES if SCHEMES[name].is_fsal] == ["bosh32", "dopri54", "dopri87"]
 
 
 def test_rk4_is_classic_and_38_is_another():

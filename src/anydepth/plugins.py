@@ -29,8 +29,9 @@ from pkgutil import iter_modules
 from threading import RLock
 from types import ModuleType
 from typing import Any
+from warnings import warn
 
-from anydepth.errors import ConfigError, PluginError
+from anydepth.errors import AnydepthWarning, ConfigError, PluginError
 
 GROUP = "anydepth.plugins"
 ELSEWHERE = {
@@ -44,8 +45,9 @@ ELSEWHERE = {
 }
 """Parts of packages beside this one, by kind and name, and the folder of the package in the repository."""
 
-_found: dict[tuple[str, str], list[ModuleType]] = {}
-"""Modules by plugin and kind. An entry is made before they are imported: what they look up does not load them again."""
+_found: dict[tuple[str, str], list[ModuleType] | PluginError] = {}
+"""Modules by plugin and kind, or why there are none. An entry is made before they are imported: what they look up does
+not load them again."""
 _lock = RLock()
 
 
@@ -66,10 +68,16 @@ def lists() -> dict[str, Any]:
     """Registries of the plugins' own, by title."""
     found = {}
     for entry in _entries():
-        for title, place in getattr(_plugin(entry), "LISTS", {}).items():
-            module, _, name = place.partition(":")
-            found[title] = _guarded(entry, lambda module=module, name=name: getattr(import_module(module), name))
+        try:
+            found |= _guarded(entry, lambda entry=entry: _lists(_plugin(entry)))
+        except PluginError as error:
+            warn(str(error), AnydepthWarning, stacklevel=2)
     return found
+
+
+def _lists(plugin: Any) -> dict[str, Any]:
+    places = {title: place.partition(":") for title, place in getattr(plugin, "LISTS", {}).items()}
+    return {title: getattr(import_module(module), name) for title, (module, _, name) in places.items()}
 
 
 def where_else(kind: str, name: object) -> str:
@@ -146,10 +154,12 @@ def _modules(entry: EntryPoint, kind: str) -> list[ModuleType]:
             _found[key] = []
             try:
                 _found[key] = _guarded(entry, lambda: _imported(entry, kind))
-            except BaseException:
-                del _found[key]
-                raise
-        return _found[key]
+            except PluginError as error:
+                _found[key] = error
+        found = _found[key]
+    if isinstance(found, PluginError):
+        raise found
+    return found
 
 
 def _imported(entry: EntryPoint, kind: str) -> list[ModuleType]:

@@ -11,6 +11,7 @@ from anydepth.block.field import UnitField
 from anydepth.block.general import stats_of
 from anydepth.block.passes import Outcome, Pass, Ready
 from anydepth.block.paths import PATHS
+from anydepth.executor.image import Image
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, keep_format
 
@@ -26,8 +27,10 @@ def attempt(given: Pass, y: State) -> Ready | str:
 
 
 def _solved(given: Pass, unit: Branch, plan: Plan, y: State) -> Outcome:
-    field = UnitField(replace(given, unit=Whole(unit.layer, unit.returns)))
-    field.checked.add("skip")  # a layer may well add its input
+    whole = Whole(unit.layer, unit.returns)
+    image = Image(whole)
+    image.looked_at.add("skip")  # a layer may well add its input
+    field = UnitField(replace(given, unit=whole, image=lambda: image))
     try:
         for stages in field.steps(plan):
             y = stages(0, y)

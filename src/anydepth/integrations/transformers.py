@@ -13,7 +13,7 @@ from transformers.trainer_callback import ExportableState  # pyright: ignore[rep
 from anydepth.integrations.schedule import Epochs, Schedule
 
 
-class Refine(TrainerCallback, ExportableState):
+class Refine(TrainerCallback, ExportableState):  # pyright: ignore[reportGeneralTypeIssues]
     """Grow the blocks of a model at the beginning of epochs, with the moments of its optimiser.
 
     Args:

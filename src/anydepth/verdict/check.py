@@ -20,7 +20,7 @@ from anydepth.measure.observed_order import observed_order
 from anydepth.measure.predictions import Margin, Reader, examples_of, gap
 from anydepth.printing import html_table, text_table
 from anydepth.reporting import Report
-from anydepth.verdict.given import are_classes, subject_of
+from anydepth.verdict.arguments import are_classes, subject_of
 from anydepth.verdict.row import SolverRow, is_as_accurate, row_of
 from anydepth.verdict.rule import FAR, THIN, Limits, judged
 from anydepth.verdict.subject import Subject
