@@ -156,6 +156,9 @@ def _modules(entry: EntryPoint, kind: str) -> list[ModuleType]:
                 _found[key] = _guarded(entry, lambda: _imported(entry, kind))
             except PluginError as error:
                 _found[key] = error
+            except BaseException:
+                del _found[key]
+                raise
         found = _found[key]
     if isinstance(found, PluginError):
         raise found

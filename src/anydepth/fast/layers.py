@@ -28,6 +28,7 @@ def attempt(given: Pass, y: State) -> Ready | str:
 
 def _solved(given: Pass, unit: Branch, plan: Plan, y: State) -> Outcome:
     whole = Whole(unit.layer, unit.returns)
+    whole.training = unit.training  # in eval mode, state need not be copied
     image = Image(whole)
     image.looked_at.add("skip")  # a layer may well add its input
     field = UnitField(replace(given, unit=whole, image=lambda: image))

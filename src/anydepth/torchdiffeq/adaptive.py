@@ -6,7 +6,7 @@ The last time, `step_t` and `jump_t` are landed on; other times lie inside steps
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import copysign, inf, isfinite
+from math import copysign, inf, isfinite, ulp
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from anydepth.torchdiffeq.steps import Field, Stepper, Taken, combined
 
 NEAR = 1.01
 """A stop that is this much farther than the next step would go is stepped to at once, so that no sliver is left."""
+
+SMALLEST = 8
+"""Steps of fewer than so many units in the last place of the time count as underflow: their stages fall together."""
 
 Norm = Callable[[State], "Tensor | float"]
 
@@ -115,14 +118,15 @@ class Adaptive:
         """Step to exactly `stop`; the state and the slope there."""
         cause = Cause.UNDERFLOW
         while at.time != stop.time:
-            span = Span(at, self._target(at, stop))
+            wanted = min(max(self.width or 0.0, self.control.min_step), self.control.max_step)
+            span = Span(at, self._target(at, stop, wanted))
             if self.tried >= self.control.max_num_steps:
                 raise self._failure(at, Cause.STEP_CAP)
-            if span.width == 0:
+            if span.end is not stop and abs(span.width) < SMALLEST * ulp(at.time):
                 raise self._failure(at, cause)
             step = self.stepper.scaled(span.width)
             taken = self.stepper.take(y, slope, span, step)
-            error, width = self._error(y, taken, step), abs(span.width)
+            error, width = self._error(y, taken, step), min(abs(span.width), wanted)  # not as the time was rounded
             wider = self.control.next_width(width, error, self.scheme.order)
             self.tried += 1
             if error > 1 and width > self.control.min_step:
@@ -138,14 +142,12 @@ class Adaptive:
             slope = taken.last if taken.last is not None else self.stepper.slope(y, Span(at, stop))
         return y, slope
 
-    def _target(self, at: Point, stop: Point) -> Point:
+    def _target(self, at: Point, stop: Point, wanted: float) -> Point:
         """Where the next step goes: on `stop` if that is near."""
-        control = self.control
-        width = min(max(self.width or 0.0, control.min_step), control.max_step)
         left = stop.time - at.time
-        if abs(left) <= min(width * NEAR, control.max_step):
+        if abs(left) <= min(wanted * NEAR, self.control.max_step):
             return stop
-        width = copysign(width, left)
+        width = copysign(wanted, left)
         return Point(at.time + width, None if at.node is None else at.node + width)
 
     def _error(self, y: State, taken: Taken, step: Step) -> float:
