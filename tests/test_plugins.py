@@ -11,6 +11,7 @@ from anydepth import plugins
 from anydepth.cli import main as command_line
 from anydepth.errors import AnydepthWarning, ConfigError, PluginError
 from anydepth.registry import Registry
+from anydepth.runs.needs import DATA_KINDS, MODEL_KINDS, Need, check_needs
 from command import assert_refused, run_command
 
 PACKAGE = {
@@ -23,6 +24,7 @@ PACKAGE = {
     "commands/__init__.py": "",
     "commands/hello.py": "import typer\n\ndef register(app):\n    app.command('hello')(lambda: typer.echo('hello'))\n",
     "broken.py": "raise RuntimeError('a fuse blew')\n",
+    "whole.py": "import typer\n\ndef register(app):\n    app.command('whole')(lambda: typer.echo('whole'))\n",
     "direct.py": "def register():\n    from test_plugins import HOLDER\n    HOLDER[0].add('direct', 3)\n",
 }
 HOLDER: list[Registry] = []
@@ -104,6 +106,25 @@ def test_commands_of_plugins_are_there(commands, capsys):
     commands(some="some_plugin.plugin")
     assert run_command(capsys, "hello").out == "hello\n"
     assert "hello" in run_command(capsys, "--help").out
+
+
+@pytest.mark.parametrize("words", [("whole",), ("whole", "--import", "some_plugin.whole")])
+def test_a_module_without_parts_may_have_commands(commands, capsys, words):
+    """Loaded in both ways, it joins once."""
+    commands(whole="some_plugin.whole")
+    assert run_command(capsys, *words).out == "whole\n"
+    assert run_command(capsys, "--help").out.count("  whole") == 1
+
+
+def test_a_run_of_a_package_that_is_not_installed_says_how_to_get_it(commands):
+    commands()
+    needs = [Need(kind="unit", name="of_nobody", module="theirs"), Need(kind="model", name="no_anode", module="m")]
+    with pytest.raises(ConfigError, match=r"needs unit 'of_nobody' of module 'theirs'.*--import theirs"):
+        check_needs(needs, "runs/x", MODEL_KINDS)
+    check_needs(needs, "runs/x", DATA_KINDS)
+    lost = Need(kind="unit", name="conv_norm", module="anydepth_papers.units.conv_norm")
+    with pytest.raises(ConfigError, match=r"runs/x: unit 'conv_norm' is in the package anydepth-papers"):
+        check_needs([lost], "runs/x", (Registry("unit"),))
 
 
 def test_a_broken_plugin_is_named_and_the_other_commands_work(commands, capsys):
