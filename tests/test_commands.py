@@ -303,9 +303,9 @@ def test_shell_completion(words, expected):
 BAD_OPTIONS = [
     ("model.options.channels=[1000000]", "does not take this config"),
     ('model.options.options={"bias": 3, "nope": 1}', "nope"),
-    ("model.options.normalise=no", "expected bool"),
-    ("model.options.pool=true", "expected int"),
-    ("model.options.scale=x", "expected float"),
+    ("model.options.normalise=no", "expected true or false"),
+    ("model.options.pool=true", "expected a whole number"),
+    ("model.options.scale=x", "expected a number"),
     ("optimizer.lr=1e200", "lr"),
     ("optimizer.weight_decay=1e200", "weight_decay"),
     ("training.steps=5", "set the other to null"),

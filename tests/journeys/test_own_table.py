@@ -84,7 +84,7 @@ def test_faults_of_a_table_have_their_place(change, says, tmp_path, capsys):
     [
         (("data.options.target=yy",), 3, "did you mean 'y'"),
         (('data.options.drop=["colou"]',), 3, "did you mean 'colour'"),
-        (("data.options.drop=colour",), 2, "expected list or null"),
+        (("data.options.drop=colour",), 2, "expected a list such as"),
         (('data.options.columns=["y"]',), 2, "is the target"),
         (("data.options.task=guess",), 2, "task"),
         (("data.options.test=2",), 2, "test"),

@@ -31,10 +31,10 @@ def test_one_kind_is_listed_in_singular_or_plural(capsys):
 @pytest.mark.parametrize(
     ("setting", "says"),
     [
-        ("model.options.channels=4", "'channels' of model 'image' is 4, expected list"),
-        ('model.options.options="x"', "'options' of model 'image' is 'x', expected dict or null"),
-        ("model.options.size=null", "'size' of model 'image' is None, expected int"),
-        ("model.options.steps=two", "'steps' of model 'image' is 'two', expected int or null"),
+        ("model.options.channels=4", "'channels' of model 'image' is 4, expected a list"),
+        ('model.options.options="x"', "'options' of model 'image' is 'x', expected a mapping"),
+        ("model.options.size=null", "'size' of model 'image' is None, expected a whole number"),
+        ("model.options.steps=two", "'steps' of model 'image' is 'two', expected a whole number or null"),
     ],
 )
 def test_an_option_of_the_wrong_type_is_named(setting, says, tmp_path, capsys):
