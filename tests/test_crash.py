@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from itertools import product
 
 import pytest
 
@@ -24,6 +25,7 @@ from anydepth.runs.checkpoint import manifests, read_checkpoint
 from anydepth.runs.folder import open_run
 from anydepth.runs.lock import locked
 from anydepth.train.training import train
+from cases import slow_but
 from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash, wait_for_step
 
 
@@ -188,9 +190,10 @@ def failing(kind, after):
 
 
 FAILURES = [*((errno.ENOSPC, after) for after in (0, 7, 12, 30)), (errno.EIO, 7), (errno.EROFS, 12)]
+ALL_FAILURES = product((errno.ENOSPC, errno.EIO, errno.EROFS), (0, 7, 12, 30))
 
 
-@pytest.mark.parametrize(("kind", "after"), FAILURES)
+@pytest.mark.parametrize(("kind", "after"), slow_but(FAILURES, ALL_FAILURES))
 def test_a_failing_disk_ends_the_run_and_the_last_checkpoint_holds(kind, after, whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
@@ -321,10 +324,11 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     assert before == {p: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "basis"),
-    [("adam", "constant"), ("adamw", "bspline"), ("adamw", "legendre"), ("adam", "discontinuous")],
-)
+PAIRS = [("adam", "constant"), ("adamw", "bspline"), ("adamw", "legendre"), ("adam", "discontinuous")]
+ALL_PAIRS = product(("adam", "adamw"), ("constant", "bspline", "legendre", "discontinuous"))
+
+
+@pytest.mark.parametrize(("optimizer", "basis"), slow_but(PAIRS, ALL_PAIRS))
 def test_every_optimiser_and_basis_resumes_to_the_same_bits(optimizer, basis, tmp_path):
     settings = config(f"optimizer.name={optimizer}", "optimizer.lr=0.003", f"model.options.basis={basis}")
     train(settings, tmp_path / "whole")

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import anydepth as ad
+from cases import slow_but
 from small_units import Dense, Smooth
 
 ROUNDING = 2e-6
@@ -55,9 +56,10 @@ LONG = (1, 2, 3, 7, 8, 16, 49)
 """Depths that are trained for longer: every step that ends in the same bits starts the next one from there."""
 
 
-@pytest.mark.parametrize("depth", range(1, 65))
-def test_dense_stack_after_some_steps(depth):
-    steps = 20 if depth in LONG else 3
+@pytest.mark.parametrize(
+    ("depth", "steps"), slow_but([(d, 20 if d in LONG else 3) for d in range(1, 65)], [(d, 20) for d in range(1, 65)])
+)
+def test_dense_stack_after_some_steps(depth, steps):
     stack, block = pair(lambda: Dense(3), depth)
     x, target = torch.randn(8, 3), torch.randn(8, 3)
     assert torch.equal(block(x), stack(x))
@@ -67,9 +69,11 @@ def test_dense_stack_after_some_steps(depth):
     torch.testing.assert_close(block.eval()(x), stack.eval()(x), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 7, 9, 12, 49, 64])
-def test_preactivation_conv_stack_after_some_steps(depth):
-    steps = 20 if depth < 12 else 3
+@pytest.mark.parametrize(
+    ("depth", "steps"),
+    slow_but([(1, 20), (2, 20), (7, 20), (9, 20), (12, 3), (49, 3), (64, 3)], [(12, 20), (49, 20), (64, 20)]),
+)
+def test_preactivation_conv_stack_after_some_steps(depth, steps):
     stack, block = pair(lambda: ad.units.PreactConv(2), depth)
     x, target = torch.randn(3, 2, 4, 4), torch.randn(3, 2, 4, 4)
     one, other = stack(x), block(x)
