@@ -25,6 +25,9 @@ FILES = ("odeint_tests", "gradient_tests", "api_tests", "norm_tests")
 REFUSED = re.compile(r"method '(\w+)' is not supported|(callback)s are not supported")
 
 
+SEED = "import numpy, torch\nnumpy.random.seed(0), torch.manual_seed(0)\n"
+
+
 class Tally(unittest.TestResult):
     """Counts sub-tests, and tests without any, by how they end."""
 
@@ -90,7 +93,7 @@ def run_demo(checkout: Path, iterations: int, rounds: int) -> dict[str, Any]:
             "anydepth": text.replace("from torchdiffeq import", "from anydepth.torchdiffeq import"),
         }
         for side, code in sides.items():
-            (Path(folder) / f"demo_on_{side}.py").write_text("import torch\ntorch.manual_seed(0)\n" + code)
+            (Path(folder) / f"demo_on_{side}.py").write_text(SEED + code)
         for mode, flags in (("odeint", []), ("odeint_adjoint", ["--adjoint"])):
             seconds: dict[str, list[float]] = {side: [] for side in sides}
             for _ in range(rounds):
