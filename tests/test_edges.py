@@ -275,15 +275,15 @@ def run_process(*words, **pipes):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_output_is_told_as_that():
     with open("/dev/full", "w") as full:
-        done = run_process("list", "--json", stdout=full, stderr=subprocess.PIPE)
+        done = run_process("data", "path", "--json", stdout=full, stderr=subprocess.PIPE)
         assert done.returncode == 6
         assert done.stderr == "anydepth: cannot read or write: No space left on device; choose another place\n"
-        assert run_process("evaluate", "none", stdout=subprocess.PIPE, stderr=full).returncode == 4
+        assert run_process("--bogus", stdout=subprocess.PIPE, stderr=full).returncode == 2
 
 
 def test_a_reader_that_has_gone_is_no_verdict():
     """As in `anydepth predict --json | true`: exit 141, as of a program that the signal ends."""
-    for words in (("list", "--json"), ("--help",)):
+    for words in (("data", "path", "--json"), ("--help",)):
         read, write = os.pipe()
         os.close(read)
         done = run_process(*words, stdout=write, stderr=subprocess.PIPE)
