@@ -30,7 +30,7 @@ from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.adjoint import GRADIENTS
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver, make_solver
-from anydepth.solve.tensors import State, like, outline, parts_of, precision_on, wide
+from anydepth.solve.tensors import State, check_finite, like, outline, parts_of, precision_on, wide
 from anydepth.weights.choose import Choice, choose, read_function
 from anydepth.weights.protocol import Move, WeightFunction
 
@@ -312,7 +312,10 @@ class ContinuousBlock(nn.Module):
         """x as a tuple, once it is fit to be integrated."""
         parts = parts_of(x)
         if self.check_finite:
-            self._finite.note(parts)
+            if all(part.is_cpu for part in parts):
+                check_finite(parts, "x")
+            else:
+                self._finite.note(parts)
         return parts
 
     def check_inputs(self) -> None:

@@ -6,11 +6,14 @@ k_i = f(t + c_i h, y + h sum_j a_ij k_j),   y_next = y + h sum_i b_i k_i
 from dataclasses import dataclass
 from fractions import Fraction as F
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from anydepth.depth.dense import Dense, dense_output
 from anydepth.depth.trees import order_of
 from anydepth.errors import ConfigError
 from anydepth.registry import Registry
+
+if TYPE_CHECKING:
+    from anydepth.depth.dense import Dense
 
 Row = tuple[F, ...]
 
@@ -62,8 +65,10 @@ class Scheme:
         return self.stages > 1 and self.a[-1] == self.b[:-1] and self.b[-1] == 0
 
     @cached_property
-    def dense(self) -> Dense:
+    def dense(self) -> "Dense":
         """The solution inside a step, from the step's own slopes."""
+        from anydepth.depth.dense import dense_output
+
         return dense_output(self.a, self.b, min(self.order, 6))
 
 
