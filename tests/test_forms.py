@@ -166,9 +166,10 @@ def test_distributed_checkpoints_restore_into_the_form_that_was_adopted(tmp_path
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_accelerate_keeps_the_form(tmp_path):
+@pytest.mark.parametrize(("basis", "scheme"), FORMS)
+def test_accelerate_keeps_every_form(basis, scheme, tmp_path):
     accelerate = pytest.importorskip("accelerate")
-    model, other = net("linear", 3, steps=2), net()
+    model, other = in_form(basis, scheme), net()
     model(X)
     accelerate.Accelerator(cpu=True).save_model(model, tmp_path / "kept")
     accelerate.load_checkpoint_in_model(other, tmp_path / "kept")
@@ -197,7 +198,8 @@ def test_accelerates_resume_is_refused_where_it_would_train_nothing(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_lightning_keeps_the_form(tmp_path):
+@pytest.mark.parametrize(("basis", "scheme"), FORMS)
+def test_lightning_keeps_every_form(basis, scheme, tmp_path):
     lightning = pytest.importorskip("lightning")
 
     class Task(lightning.LightningModule):
@@ -213,7 +215,7 @@ def test_lightning_keeps_the_form(tmp_path):
 
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
     trainer = lightning.Trainer(max_epochs=1, enable_checkpointing=False, default_root_dir=tmp_path, **quiet)
-    task = Task(net("linear", 3, steps=2))
+    task = Task(in_form(basis, scheme))
     trainer.fit(task, torch.utils.data.DataLoader(list(X), batch_size=8))
     trainer.save_checkpoint(tmp_path / "kept.ckpt")
     other = Task.load_from_checkpoint(tmp_path / "kept.ckpt", model=net())
