@@ -128,6 +128,18 @@ def test_polynomials_of_the_methods_order_are_exact_at_any_times(method, at, is_
     torch.testing.assert_close(found[:, 0], t**order, rtol=1e-8, atol=1e-8)
 
 
+@given(st.floats(0.02, 1.5), st.floats(0.1, 2), st.sampled_from([torch.float32, torch.float64]), st.booleans())
+@settings(max_examples=25)
+def test_a_step_size_gives_as_many_steps_as_in_torchdiffeq(size, end, dtype, is_increasing):
+    t = torch.tensor([0.1, 0.1 + end] if is_increasing else [0.1 + end, 0.1], dtype=dtype)
+    counts = []
+    for package in (mine, peer):
+        read = []
+        package.odeint(lambda s, y, r=read: r.append(s) or -y, t[:1], t, method="euler", options={"step_size": size})
+        counts.append(len(read))
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_one_time_gives_the_start_alone(method):
     y0 = start()
@@ -396,6 +408,8 @@ LEFT_OUT = {
     "implicit adams": ({"method": "fixed_adams"}, "implicit"),
     "tsit5": ({"method": "tsit5"}, "tsit5"),
     "events": ({"event_fn": lambda t, y: y}, "event_fn"),
+    "method": ({"method": ["dopri5"]}, "must be a name"),
+    "options": ({"options": ["step_size"]}, "dictionary"),
     "slip": ({"method": "dorpi5"}, "did you mean 'dopri5'"),
     "interp": ({"method": "euler", "options": {"interp": "quintic"}}, "'linear' or 'cubic'"),
     "two grids": ({"method": "euler", "options": {"step_size": 0.1, "grid_constructor": lambda f, y, t: t}}, "exclude"),

@@ -15,7 +15,7 @@ from anydepth.torchdiffeq.adaptive import Adaptive, Judge
 from anydepth.torchdiffeq.fixed import Fixed
 from anydepth.torchdiffeq.interface import prepared
 from anydepth.torchdiffeq.norms import AdjointNorm, adjoint_norm
-from anydepth.torchdiffeq.options import solver_of, with_grid
+from anydepth.torchdiffeq.options import given_options, solver_of, with_grid
 from anydepth.torchdiffeq.problem import Func, Packing, tolerance
 
 
@@ -65,7 +65,7 @@ def _trainable(func: Func, params: Iterable[Tensor] | None, options: Mapping[str
         raise ConfigError("func is no nn.Module, so its parameters are not known; give adjoint_params, () for none")
     given = tuple(func.parameters()) if params is None else tuple(params)  # pyright: ignore[reportFunctionMemberAccess]
     kept = tuple(param for param in given if param.requires_grad)
-    if len(kept) < len(given) and callable((options or {}).get("norm")):
+    if len(kept) < len(given) and callable(given_options("adjoint_options", options).get("norm")):
         warnings.warn(
             "adjoint parameters that require no gradient are left out, of the norm in adjoint_options too",
             AnydepthWarning,
@@ -82,7 +82,7 @@ def _backward_options(
 ) -> dict[str, Any]:
     """The options of the backward pass: those given, or those of the forward pass but for the norm."""
     if adjoint_options is not None:
-        return dict(adjoint_options)
+        return given_options("adjoint_options", adjoint_options)
     if adjoint_method not in (None, method) and options is not None:
         raise ConfigError("adjoint_method differs from method, so options do not fit it; give adjoint_options too")
     return {name: value for name, value in (options or {}).items() if name != "norm"}

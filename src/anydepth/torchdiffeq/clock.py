@@ -35,8 +35,12 @@ class Span:
 
     def times(self, shares: tuple[float, ...], like: Tensor) -> list[Tensor]:
         """The time at every share of the step, as tensors for a field."""
+        if not shares:
+            return []
         start, width = self.start.time, self.width
         plain = [self.end.time if share == 1 else start + share * width for share in shares]
+        if len(plain) < 3 and self.start.node is None and not (self.start.is_jump or self.end.is_jump):
+            return [torch.tensor(time, dtype=like.dtype, device=like.device) for time in plain]
         found = torch.tensor(plain, dtype=like.dtype, device=like.device)
         if self.start.is_jump or self.end.is_jump:
             found = torch.stack([self._inside(time, share) for time, share in zip(found, shares, strict=True)])

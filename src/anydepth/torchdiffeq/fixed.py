@@ -37,7 +37,7 @@ class Layout:
         if self.step_size is None:
             return t
         reach = (t[-1] - t[0]).detach()
-        steps = int(torch.ceil(reach.abs() / self.step_size))
+        steps = int(torch.ceil(reach.abs() / self.step_size + 1)) - 1  # in the precision of t, as torchdiffeq counts
         inner = torch.arange(steps, dtype=t.dtype, device=t.device) * self.step_size
         return torch.cat([t[0] + torch.sign(reach) * inner, t[-1:]])
 

@@ -12,7 +12,7 @@ from anydepth.solve.tensors import State
 from anydepth.torchdiffeq.adaptive import Adaptive, Judge
 from anydepth.torchdiffeq.fixed import Fixed
 from anydepth.torchdiffeq.norms import StateNorm, state_norm
-from anydepth.torchdiffeq.options import refuse_callbacks, solver_of, with_grid
+from anydepth.torchdiffeq.options import given_options, refuse_callbacks, solver_of, with_grid
 from anydepth.torchdiffeq.problem import Func, Packing, checked_times, packed, tolerance
 
 
@@ -77,7 +77,7 @@ def prepared(
         )
     refuse_callbacks(func)
     packing, y = packed(y0)
-    t, options = checked_times(t, y), options or {}
+    t, options = checked_times(t, y), given_options("options", options)
     norm = state_norm(options.get("norm"), packing)
     judge = Judge(
         tolerance("rtol", rtol, packing, y), tolerance("atol", atol, packing, y), lambda parts: norm(parts[0])

@@ -23,6 +23,13 @@ _IGNORED = ("dtype", "norm")
 """Times are always double; the norm is dealt with by the caller, and fixed steps have no use for one."""
 
 
+def given_options(name: str, options: Any) -> dict[str, Any]:
+    """Options as a dictionary of their own."""
+    if options is not None and not isinstance(options, Mapping):
+        raise ConfigError(f"{name} must be a dictionary, got {options!r}")
+    return dict(options or {})
+
+
 def refuse_callbacks(func: Any) -> None:
     found = [name for name in CALLBACKS if hasattr(func, name)]
     if found:
@@ -42,6 +49,8 @@ def solver_of(
 ) -> Adaptive | Fixed:
     """A method with its options, ready to solve."""
     name = "dopri5" if method is None else method
+    if not isinstance(name, str):
+        raise ConfigError(f"method must be a name such as 'dopri5', got {name!r}")
     scheme = scheme_of(name)
     if scheme.is_adaptive:
         return Adaptive(field, scheme, control_of(options, judge), active)
@@ -75,7 +84,7 @@ def layout_of(options: Mapping[str, Any], is_adams: bool) -> Layout:
 def _known(options: Mapping[str, Any], names: set[str], of: str) -> dict[str, Any]:
     unknown = sorted(set(options) - names - set(_IGNORED))
     if unknown:
-        warnings.warn(f"{', '.join(unknown)} is no option of {of} and has no effect", AnydepthWarning, stacklevel=4)
+        warnings.warn(f"{', '.join(unknown)} is no option of {of} and has no effect", AnydepthWarning, stacklevel=6)
     return {name: value for name, value in options.items() if name in names}
 
 

@@ -31,13 +31,17 @@ class Stepper:
 
     def __init__(self, field: Field, scheme: Scheme, active: int):
         self.field, self.scheme, self.active = field, scheme, active
-        self.unit = make_step(scheme, Fraction(1))
+        self.unit = self.step = make_step(scheme, Fraction(1))
+        self.width = 1.0
         self.shares = tuple(float(share) for share in scheme.c)
         self.ends_at_end = self.shares[-1] == 1 and scheme.stages > 1
         self.evaluations = 0
 
     def scaled(self, width: float) -> Step:
-        return scaled(self.unit, width)
+        """A step of this width; steps of a grid often have the same."""
+        if width != self.width:
+            self.width, self.step = width, scaled(self.unit, width)
+        return self.step
 
     def slope(self, y: State, span: Span, share: float = 0.0) -> State:
         """The field at one end of a step."""
@@ -47,16 +51,16 @@ class Stepper:
 
     def take(self, y: State, first: State, span: Span, step: Step) -> Taken:
         """A step, given the slope at its start."""
-        times, stretch, moving = span.times(self.shares, y[0]), span.stretch(), y[: self.active]
+        times, stretch, moving = span.times(self.shares[1:], y[0]), span.stretch(), y[: self.active]
         slopes = [stretched(first, stretch)]
         acting = [slopes[0][: self.active]]
         last, at = first, moving
-        for time, terms in zip(times[1:], step.stages[1:], strict=True):
+        for time, terms in zip(times, step.stages[1:], strict=True):
             at = advance(moving, terms, acting)
             last = self.field(time, at)
             slopes.append(stretched(last, stretch))
             acting.append(slopes[-1][: self.active])
-        self.evaluations += len(times) - 1
+        self.evaluations += len(times)
         after = self._after(y, at, step, slopes)
         return Taken(after, slopes, last if self.ends_at_end else None)
 
