@@ -80,9 +80,7 @@ def _refusal(given: Pass, y: State) -> str | None:
         return "faster paths are switched off"
     if given.gradient != "backprop":
         return f"gradient={given.gradient!r}; they know 'backprop'"
-    if given.plan is None:
-        return "the scheme chooses its own steps"
-    if given.is_tuple or given.args or given.kwargs or given.has_time:
+    if given.is_tuple or given.args or given.kwargs:
         return "the unit takes more than one tensor"
     if given.precision[0]:
         return "mixed precision is on"

@@ -1,0 +1,94 @@
+"""The path for small fields: chains of linear layers and activations as machine code, whatever class they are of.
+
+The unit is called once with stand-ins (`native/trace.py`), which gives a program; kernels carry a few rows of the batch
+at a time through all steps of it, and exactly back (`native/kernels.py`). Results are those of the general path up to
+rounding; gradients of gradients are autograd's. Needs numba: `pip install 'anydepth[fast]'`.
+"""
+
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anydepth.block.general import stats_of
+from anydepth.block.listed import is_unwatched
+from anydepth.block.passes import Outcome, Pass, Ready
+from anydepth.block.paths import PATHS
+from anydepth.block.roles import Kind
+from anydepth.executor.executor import Executor, Image
+from anydepth.fast.native.program import Program
+from anydepth.fast.native.trace import Trace, Uniform, Unknown, traced
+from anydepth.solve.tensors import State
+
+LARGEST = 150_000
+"""Multiplications per row and evaluation; above it a maths library's products are faster."""
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
+
+
+@PATHS.register("native")
+def attempt(given: Pass, y: State) -> Ready | str:
+    """The whole integration as one function, if the unit does nothing that the kernels do not know."""
+    (start,) = y
+    if not _has_numba():
+        return "numba is not installed; pip install 'anydepth[fast]'"
+    if given.plan is None:
+        return "the scheme chooses its own steps"
+    reason = _refusal(given, start)
+    if reason is not None:
+        return reason
+    try:
+        program = program_of(given, start)
+    except Unknown as error:
+        return str(error)
+    if program.multiplications > LARGEST:
+        return "the unit's layers are so wide that the maths library is as fast"
+    return partial(_solved, given, program, start)
+
+
+def _refusal(given: Pass, y: Tensor) -> str | None:
+    """Why a pass cannot be native, whatever the unit does."""
+    if given.shared or y.dim() < 1 or y.numel() == 0:
+        return "the unit has counters or constants, or x is empty"
+    if y.device.type != "cpu" or y.dtype not in (torch.float32, torch.float64) or given.dtype != y.dtype:
+        return "x is not in float32 or float64 on a CPU"
+    if type(y) not in (Tensor, nn.Parameter) or y.layout != torch.strided:
+        return "x is no plain tensor"
+    for name, part in given.lifted.items():
+        stored = given.held[name][0]
+        if part.kind is not Kind.PARAMETER or stored.dtype != y.dtype or stored.device != y.device:
+            return "weights have another precision or device than x, or there is state"
+    return None if is_unwatched(given.unit) else "somebody watches the unit's modules"
+
+
+def program_of(given: Pass, y: Tensor) -> Program:
+    """What the unit does with a row of x, found out anew in every pass: a unit may change at any time."""
+    trace = Trace(y.dtype)
+    names = tuple(given.lifted)
+    call = Executor(Image.of(given.unit), names, given.aliases)
+    tensors = [Uniform(trace, ("theta", name), part.shape, True) for name, part in given.lifted.items()]
+    for (table, key), tensor in zip(call.own, tensors, strict=True):
+        table[key] = tensor
+    for i, table, key in call.others:
+        table[key] = tensors[i]
+    try:
+        program = traced(call.root, y.shape, trace, given.has_time)
+    except Unknown:
+        raise
+    except Exception as error:  # whatever a unit does with stand-ins that it would not do with tensors
+        raise Unknown(f"the unit cannot be traced: {str(error).splitlines()[0]:.100}") from None
+    if call.written():
+        raise Unknown("the unit writes to its attributes")
+    return program
+
+
+def _solved(given: Pass, program: Program, y: Tensor) -> Outcome:
+    from anydepth.fast.native.fixed import solve  # noqa: PLC0415  # numba is imported when it is needed
+
+    assert given.plan is not None
+    return Outcome((solve(given, given.plan, program, y),), stats_of(given.plan))
