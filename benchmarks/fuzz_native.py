@@ -146,7 +146,7 @@ class Case:
         out = self.block(x)
         if not wanted:
             return [out], self.block.stats.path
-        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)
+        weights = torch.randn(out.shape, dtype=out.dtype, generator=torch.Generator().manual_seed(self.seed))
         if self.mode == "double":
             first = torch.autograd.grad((out * weights).sum(), wanted, create_graph=True, allow_unused=True)
             total = sum(((g * g).sum() for g in first if g is not None), out.sum() * 0)

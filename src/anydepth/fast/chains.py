@@ -5,19 +5,22 @@ at a time through all steps of it, and exactly back (`native/kernels.py`). Resul
 rounding; gradients of gradients are autograd's. Needs numba: `pip install 'anydepth[fast]'`.
 """
 
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from anydepth.block.general import stats_of
-from anydepth.block.listed import is_unwatched
+from anydepth.block.listed import are_unwatched
 from anydepth.block.passes import Outcome, Pass, Ready
 from anydepth.block.paths import PATHS
 from anydepth.block.roles import Kind
 from anydepth.executor.executor import Executor, Image
+from anydepth.fast.native.guard import Guard
 from anydepth.fast.native.program import Program
 from anydepth.fast.native.trace import Trace, Uniform, Unknown, traced
 from anydepth.solve.tensors import State
@@ -37,18 +40,11 @@ def attempt(given: Pass, y: State) -> Ready | str:
     (start,) = y
     if not _has_numba():
         return "numba is not installed; pip install 'anydepth[fast]'"
-    if given.plan is None:
-        return "the scheme chooses its own steps"
     reason = _refusal(given, start)
     if reason is not None:
         return reason
-    try:
-        program = program_of(given, start)
-    except Unknown as error:
-        return str(error)
-    if program.multiplications > LARGEST:
-        return "the unit's layers are so wide that the maths library is as fast"
-    return partial(_solved, given, program, start)
+    program = found_program(given, start)
+    return program if isinstance(program, str) else partial(_solved, given, program, start)
 
 
 def _refusal(given: Pass, y: Tensor) -> str | None:
@@ -63,11 +59,45 @@ def _refusal(given: Pass, y: Tensor) -> str | None:
         stored = given.held[name][0]
         if part.kind is not Kind.PARAMETER or stored.dtype != y.dtype or stored.device != y.device:
             return "weights have another precision or device than x, or there is state"
-    return None if is_unwatched(given.unit) else "somebody watches the unit's modules"
+    return None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A unit's program, or why it has none, and what it depends on."""
+
+    guard: Guard
+    found: Program | str
+
+
+_LOOKS: "WeakKeyDictionary[nn.Module, dict[Any, _Look]]" = WeakKeyDictionary()
+_MOST_LOOKS = 16
+
+
+def found_program(given: Pass, y: Tensor) -> Program | str:
+    """What the unit does with a row of x, or why the kernels cannot do it; kept as long as the unit does not change."""
+    looks = _LOOKS.setdefault(given.unit, {})
+    key = (y.shape, y.dtype, given.has_time)
+    look = looks.get(key)
+    guard = None if look is None else look.guard
+    if not are_unwatched(given.unit.modules() if guard is None else guard.modules):
+        return "somebody watches the unit's modules"
+    if look is not None and (look.guard.is_closed or isinstance(look.found, str)) and look.guard.holds():
+        return look.found
+    try:
+        found = program_of(given, y)
+        if found.multiplications > LARGEST:
+            found = "the unit's layers are so wide that the maths library is as fast"
+    except Unknown as error:
+        found = str(error)
+    if len(looks) >= _MOST_LOOKS:
+        looks.clear()
+    looks[key] = _Look(Guard(given.unit), found)
+    return found
 
 
 def program_of(given: Pass, y: Tensor) -> Program:
-    """What the unit does with a row of x, found out anew in every pass: a unit may change at any time."""
+    """What the unit does with a row of x, by calling an image of it once with stand-ins."""
     trace = Trace(y.dtype)
     names = tuple(given.lifted)
     call = Executor(Image.of(given.unit), names, given.aliases)
@@ -88,7 +118,8 @@ def program_of(given: Pass, y: Tensor) -> Program:
 
 
 def _solved(given: Pass, program: Program, y: Tensor) -> Outcome:
-    from anydepth.fast.native.fixed import solve  # noqa: PLC0415  # numba is imported when it is needed
+    from anydepth.fast.native import adaptive, fixed  # noqa: PLC0415  # numba is imported when it is needed
 
-    assert given.plan is not None
-    return Outcome((solve(given, given.plan, program, y),), stats_of(given.plan))
+    if given.plan is None:
+        return adaptive.solve(given, program, y)
+    return Outcome((fixed.solve(given, given.plan, program, y),), stats_of(given.plan))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.fast.chains import attempt, program_of
+from anydepth.fast.chains import attempt, found_program
 from anydepth.fast.native.program import Program
 
 
@@ -13,7 +13,7 @@ def program_for(block: ContinuousBlock, x: Tensor) -> Program | str:
     """The program of a block's unit on inputs like x, or why there is none."""
     given = block.describe_pass(x)
     found = attempt(given, (x,))
-    return found if isinstance(found, str) else program_of(given, x)
+    return found if isinstance(found, str) else found_program(given, x)
 
 
 def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str, Tensor], x: Tensor) -> Tensor:

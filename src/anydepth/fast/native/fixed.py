@@ -1,6 +1,7 @@
 """A program along a plan of fixed steps."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ DTYPES = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float6
 
 def solve(given: Pass, plan: Plan, program: Program, y: Tensor) -> Tensor:
     """The state at the end of a plan."""
-    values = slot_values(given, program, plan.reading, [float(instant.time) for instant in plan.instants], y)
+    values = slot_values(given, program, plan.reading, times_of(plan), y)
     key = (program, DTYPES[y.dtype], tuple((value.index, len(value.tensor)) for value in values))
     bound = plan.kept.get(key)
     if bound is None:
@@ -26,6 +27,13 @@ def solve(given: Pass, plan: Plan, program: Program, y: Tensor) -> Tensor:
     flat = y.reshape(-1, y.shape[-1])
     result = NativeSolve.apply(bound, flat, None, *(value.tensor for value in values))
     return result.reshape(y.shape)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def times_of(plan: Plan) -> tuple[float, ...]:
+    """t at every evaluation."""
+    if "times" not in plan.kept:
+        plan.kept["times"] = tuple(float(instant.time) for instant in plan.instants)
+    return plan.kept["times"]
 
 
 def bind(program: Program, steps: Sequence[Any], values: Sequence[Rows], dtype: np.dtype) -> Bound:
@@ -37,10 +45,16 @@ def bind(program: Program, steps: Sequence[Any], values: Sequence[Rows], dtype: 
 
 def slot_values(given: Pass, program: Program, reading: Any, times: Sequence[float], y: Tensor) -> list[Rows]:
     """The tensors of all slots at the instants that a reading is for."""
-    names = {name for expression in program.slots for name in _names(expression)}
+    names = names_of(program.slots)
     rows = {name: rows_of(reading(given.lifted[name].function), given.held[name]) for name in names}
     readings = Readings(rows, times, y.detach())
     return [readings.value(expression) for expression in program.slots]
+
+
+@lru_cache(maxsize=256)
+def names_of(expressions: tuple[Expression, ...]) -> frozenset[str]:
+    """The tensors of the unit that expressions are made of."""
+    return frozenset(name for expression in expressions for name in _names(expression))
 
 
 def _names(expression: Expression) -> set[str]:

@@ -36,7 +36,7 @@ def integrate(bound: "Bound", y: Tensor, first: Tensor | None, tensors: Sequence
             if at == 0 and first is not None:
                 slopes.append(first)
             else:
-                slopes.append(evaluate(bound, at, _combined(y, terms, slopes), tensors))
+                slopes.append(evaluate(bound.program, bound.index, at, _combined(y, terms, slopes), tensors))
             at += 1
         y = _combined(y, step.result, slopes)
     return y, slopes[-1]
@@ -48,14 +48,15 @@ def _combined(y: Tensor, terms: Sequence[tuple[int, float]], slopes: Sequence[Te
     return y
 
 
-def evaluate(bound: "Bound", at: int, x: Tensor, tensors: Sequence[Tensor]) -> Tensor:
-    """The unit at one evaluation."""
-    program: Program = bound.program
+def evaluate(
+    program: Program, index: Sequence[tuple[int, ...]], at: int, x: Tensor, tensors: Sequence[Tensor]
+) -> Tensor:
+    """The unit at one evaluation; `index` is by slot and evaluation."""
     has_nets = x.dim() == 3
 
     def row(slot: int) -> Tensor:
         tensor = tensors[slot]
-        return tensor.select(1 if has_nets else 0, bound.index[slot][at])
+        return tensor.select(1 if has_nets else 0, index[slot][at])
 
     def spread(vector: Tensor) -> Tensor:
         return vector.unsqueeze(1) if has_nets else vector

@@ -39,6 +39,18 @@ class Shape:
     """Whether the first slope is given, and the last slope and the error estimate are wanted."""
 
 
+@dataclass(frozen=True)
+class SlotTable:
+    """Where the rows of all slots are: packed for forward and backward, and their gradients, if those are wanted."""
+
+    table: np.ndarray
+    lengths: tuple[int, int]
+    """Of the packed rows, forward and backward."""
+    gradient: int
+    """Numbers in the gradients, padded and not."""
+    flat: int
+
+
 @dataclass(eq=False)
 class Bound:
     """A program on a plan's steps: which rows each evaluation reads, and all tables."""
@@ -50,8 +62,8 @@ class Bound:
     rows: tuple[int, ...]
     """How many rows each slot has."""
     dtype: np.dtype
-    _dims: dict[Shape, np.ndarray] = field(default_factory=dict)
-    _slots: dict[tuple[bool, ...], np.ndarray] = field(default_factory=dict)
+    _dims: dict[Any, np.ndarray] = field(default_factory=dict)
+    _slots: dict[tuple[bool, ...], SlotTable] = field(default_factory=dict)
 
     @cached_property
     def unit(self) -> int:
@@ -73,19 +85,24 @@ class Bound:
     @cached_property
     def coefficients(self) -> np.ndarray:
         """(steps, stages + 2, stages): the input of every stage, the result, the error."""
-        table = np.zeros((len(self.steps), self.stages + 2, self.stages), self.dtype)
+        return self.exact.astype(self.dtype)
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """The same in double precision."""
+        table = np.zeros((len(self.steps), self.stages + 2, self.stages))
         for n, step in enumerate(self.steps):
             for s, terms in enumerate((*step.stages, step.result, step.error)):
                 for j, factor in terms:
                     table[n, s, j] = factor
         return table
 
-    def slots(self, wanted: tuple[bool, ...]) -> np.ndarray:
+    def slots(self, wanted: tuple[bool, ...]) -> SlotTable:
         if wanted not in self._slots:
             self._slots[wanted] = self._slot_table(wanted)
         return self._slots[wanted]
 
-    def _slot_table(self, wanted: tuple[bool, ...]) -> np.ndarray:
+    def _slot_table(self, wanted: tuple[bool, ...]) -> SlotTable:
         table = np.zeros((len(wanted) + 1, Slot.COUNT), np.int64)
         forward = back = gradient = flat = 0
         for row, shape, rows, is_wanted in zip(table, self.program.shapes, self.rows, wanted, strict=False):
@@ -98,31 +115,28 @@ class Bound:
             flat += rows * max(outs, 1) * ins * is_wanted
         widest = padded(max(self.program.widths), self.unit)
         table[-1] = (forward, 0, back, 0, 0, 0, 0, widest, 1, 0, 0)
-        self.lengths = (forward + widest, back + widest)
-        self.gradients = {**getattr(self, "gradients", {}), wanted: (gradient, flat)}
-        return table
+        return SlotTable(table, (forward + widest, back + widest), gradient, flat)
 
     def dims(self, shape: Shape, wanted: tuple[bool, ...]) -> np.ndarray:
         key = shape if not shape.is_kept else (shape, wanted)
         if key not in self._dims:
             if len(self._dims) > 64:
                 self._dims.clear()
-            self._dims[key] = self._made(shape, wanted)  # pyright: ignore[reportArgumentType]
-        return self._dims[key]  # pyright: ignore[reportArgumentType]
+            self._dims[key] = self._made(shape, wanted)
+        return self._dims[key]
 
     def _made(self, shape: Shape, wanted: tuple[bool, ...]) -> np.ndarray:
-        self.slots(wanted)
-        width, gradient = self.program.widths[0], self.gradients[wanted][0]
+        slots, width = self.slots(wanted), self.program.widths[0]
         block = min(BLOCK, padded(shape.rows, 4))
         blocks = -(-shape.rows // block)
-        groups = min(blocks, MOST_GROUPS, max(1, MOST_GRADIENTS // max(gradient, 1))) if shape.is_kept else blocks
+        groups = min(blocks, MOST_GROUPS, max(1, MOST_GRADIENTS // max(slots.gradient, 1))) if shape.is_kept else blocks
         per_group = -(-blocks // groups) * block
         dims = np.zeros(Dim.COUNT, np.int64)
         dims[Dim.ROWS], dims[Dim.WIDTH], dims[Dim.PADDED] = shape.rows, width, padded(width, self.unit)
         dims[Dim.GROUPS], dims[Dim.PER_GROUP], dims[Dim.BLOCK] = -(-shape.rows // per_group), per_group, block
         dims[Dim.STAGES], dims[Dim.STEPS] = self.stages, len(self.steps)
         dims[Dim.RECORD], dims[Dim.RESULT] = self.tables.record, self.tables.result
-        dims[Dim.THETA], dims[Dim.BACK_THETA], dims[Dim.GRADIENT] = *self.lengths, gradient
+        dims[Dim.THETA], dims[Dim.BACK_THETA], dims[Dim.GRADIENT] = *slots.lengths, slots.gradient
         dims[Dim.IS_KEPT], dims[Dim.HAS_FIRST] = shape.is_kept, shape.has_first
         dims[Dim.NETS], dims[Dim.UNIT] = shape.nets, self.unit
         record, state = self.tables.record * block, block * padded(width, self.unit)
@@ -155,7 +169,7 @@ class NativeSolve(torch.autograd.Function):
         y, tensors = y.contiguous(), tuple(tensor.contiguous() for tensor in tensors)
         nets = 1 if y.dim() == 2 else y.shape[0]
         shape = Shape(y.shape[-2], nets, is_kept, first is not None)
-        dims, slots = bound.dims(shape, wanted), bound.slots(wanted)
+        dims, slots = bound.dims(shape, wanted), bound.slots(wanted).table
         theta = bound.packed(dims, slots, tensors, False)
         empty = _EMPTY[bound.dtype]
         size = bound.tables.record * int(dims[Dim.BLOCK]) * len(bound.steps) * bound.stages
@@ -190,12 +204,12 @@ class NativeSolve(torch.autograd.Function):
             return _back_by_autograd(ctx, given, grad, *more[:1])
         bound, dims, wanted = ctx.bound, ctx.dims, ctx.wanted
         y, tensors = given[0], [tensor.contiguous() for tensor in given[1 + ctx.has_first :]]
-        nets, slots, empty = int(dims[Dim.NETS]), bound.slots(wanted), _EMPTY[bound.dtype]
+        nets, found_slots, empty = int(dims[Dim.NETS]), bound.slots(wanted), _EMPTY[bound.dtype]
+        slots = found_slots.table
         theta = bound.packed(dims, slots, tensors, True)
-        length, flat_length = bound.gradients[wanted]
         tasks = nets * int(dims[Dim.GROUPS])
         threads = bound.threads(2 * y.numel() // y.shape[-1])
-        grads = memory.take(tasks * length, bound.dtype)
+        grads = memory.take(tasks * found_slots.gradient, bound.dtype)
         scratch = memory.take(threads * int(dims[Dim.SCRATCH]), bound.dtype)
         of_y = torch.empty(y.shape, dtype=y.dtype)
         of_first = torch.empty(y.shape, dtype=y.dtype) if ctx.has_first else None
@@ -208,7 +222,7 @@ class NativeSolve(torch.autograd.Function):
             _flat(grad), _flat(more[0]) if ctx.has_first else empty,
             of_y.view(-1).numpy(), empty if of_first is None else of_first.view(-1).numpy(), grads, scratch,
         )  # fmt: skip
-        flat = torch.empty(flat_length, dtype=y.dtype)
+        flat = torch.empty(found_slots.flat, dtype=y.dtype)
         kernels.reduce(dims, slots, grads, flat.numpy())
         found, at = [], 0
         for tensor, is_wanted in zip(tensors, wanted, strict=True):

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from anydepth.fast.native.program import Expression
-from anydepth.weights.expansion import ExpansionReading
 from anydepth.weights.protocol import Reading
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
@@ -152,6 +151,7 @@ def toeplitz(kernel: Tensor, positions: int, padding: int) -> Tensor:
 
 def rows_of(reading: Reading, held: tuple[Tensor, ...]) -> Rows:
     """What a reading gives, as one tensor; where every row is one of those stored, what is stored."""
-    if isinstance(reading, ExpansionReading):
-        return Rows(*reading.stacked(held[0]))
+    stacked = getattr(reading, "stacked", None)
+    if stacked is not None:
+        return Rows(*stacked(held[0]))
     return Rows(torch.stack(list(reading.rows(*held))), reading.index)
