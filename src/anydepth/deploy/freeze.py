@@ -13,6 +13,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.roles import replace
+from anydepth.deploy.private_trace import noted, private_trace
 from anydepth.errors import ConfigError, UnitError
 from anydepth.executor.executor import private
 from anydepth.solve.plan import Plan, Step, Terms
@@ -48,7 +49,7 @@ def freeze(model: nn.Module) -> fx.GraphModule:
             if isinstance(part, ContinuousBlock):
                 module._modules[name] = unrolled[part]
     try:
-        graph = fx.symbolic_trace(root)
+        graph = private_trace(root)
     except (TraceError, TypeError, RuntimeError, NameError, AttributeError, LookupError) as error:
         raise UnitError(
             f"the model cannot be written down as a graph of layers: {error}; its forward must name its inputs and not "
@@ -68,7 +69,7 @@ def freeze(model: nn.Module) -> fx.GraphModule:
     return graph.eval()
 
 
-@fx.wrap
+@noted
 def _plus(y: Tensor, slope: Tensor, factor: float) -> Tensor:
     """One term of a sum over slopes; a call of its own in the graph until `_write_sums`."""
     return torch.add(y, slope, alpha=factor)
@@ -192,7 +193,6 @@ def _write_sums(graph: fx.GraphModule) -> None:
         if node.target is not _plus:
             continue
         state, slope, factor = node.args
-        node.meta.pop("is_wrapped", None)
         node.args = (state, slope)
         if is_wide and _is_fresh(graph, slope, _LINEAR) and not _is_shared(graph, slope):
             slope.target = _scaled(graph, str(slope.target), factor)

@@ -14,6 +14,8 @@ _FAR = 5000.0
 """Beyond this, sine and cosine are left to the maths library."""
 _RELU, _TANH, _SIGMOID, _GELU = int(Op.RELU), int(Op.TANH), int(Op.SIGMOID), int(Op.GELU)
 _GELU_TANH, _SILU, _SOFTPLUS, _SIN = int(Op.GELU_TANH), int(Op.SILU), int(Op.SOFTPLUS), int(Op.SIN)
+_STRAIGHT = 20.0
+"""From here on PyTorch's softplus is its argument."""
 _CUBE, _ROOT, _BELL = 0.044715, math.sqrt(2 / math.pi), 1 / math.sqrt(2 * math.pi)
 
 
@@ -77,7 +79,7 @@ def _is_near(x, x0, size):
 def activate(code, buf, t0, x0, size, slope):
     """An activation of what is at x0, to t0, which may be the same."""
     kind = buf.dtype.type
-    zero, half, one = kind(0), kind(0.5), kind(1)
+    zero, half, one, straight = kind(0), kind(0.5), kind(1), kind(_STRAIGHT)
     if code == _RELU:
         for i in range(size):
             x = get(buf, x0 + i)
@@ -103,7 +105,8 @@ def activate(code, buf, t0, x0, size, slope):
             put(buf, t0 + i, x * sigmoid(x))
     elif code == _SOFTPLUS:
         for i in range(size):
-            put(buf, t0 + i, softplus(get(buf, x0 + i)))
+            x = get(buf, x0 + i)
+            put(buf, t0 + i, x if x > straight else softplus(x))
     elif code == _SIN:
         if _is_near(buf, x0, size):
             for i in range(size):
@@ -121,7 +124,7 @@ def activate(code, buf, t0, x0, size, slope):
 def activate_back(code, g, g0, buf, t0, x0, size, slope):
     """The gradient of an activation's result, in place as that of its argument; result and argument are in buf."""
     kind = g.dtype.type
-    zero, half, one, three = kind(0), kind(0.5), kind(1), kind(3)
+    zero, half, one, three, straight = kind(0), kind(0.5), kind(1), kind(3), kind(_STRAIGHT)
     if code == _RELU:
         for i in range(size):
             put(g, g0 + i, zero if get(buf, t0 + i) <= zero else get(g, g0 + i))
@@ -152,7 +155,8 @@ def activate_back(code, g, g0, buf, t0, x0, size, slope):
             put(g, g0 + i, get(g, g0 + i) * (s * (one + x * (one - s))))
     elif code == _SOFTPLUS:
         for i in range(size):
-            put(g, g0 + i, get(g, g0 + i) * sigmoid(get(buf, x0 + i)))
+            x = get(buf, x0 + i)
+            put(g, g0 + i, get(g, g0 + i) * (one if x > straight else sigmoid(x)))
     elif code == _SIN:
         if _is_near(buf, x0, size):
             for i in range(size):

@@ -132,10 +132,10 @@ def _expanded(rows: Rows, axis: int) -> Tensor:
 
 def _aligned(values: Sequence[Any], axis: int) -> list[Any]:
     """Values with one row axis for all, and its index at the end; plain numbers stay as they are."""
-    indices = {value.index for value in values if isinstance(value, Rows)}
-    if len(indices) == 1:
-        return [*(value.tensor if isinstance(value, Rows) else value for value in values), indices.pop()]
-    count = len(next(iter(indices)))
+    found = {(value.index, value.tensor.shape[axis]) for value in values if isinstance(value, Rows)}
+    if len(found) == 1:
+        return [*(value.tensor if isinstance(value, Rows) else value for value in values), next(iter(found))[0]]
+    count = len(next(iter(found))[0])
     return [*(_expanded(v, axis) if isinstance(v, Rows) else v for v in values), tuple(range(count))]
 
 

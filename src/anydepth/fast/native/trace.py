@@ -628,8 +628,8 @@ def _gelu(x: Any, approximate: str = "none") -> Value:
 
 
 def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Value:
-    if threshold < 20:
-        raise Unknown("the unit has a softplus with a low threshold")
+    if threshold != 20:
+        raise Unknown("the unit has a softplus with a threshold of its own")
     inner = _activation(Op.SOFTPLUS, "softplus")
     return inner(x) if beta == 1 else _mul(inner(_mul(x, float(beta))), 1 / float(beta))
 
