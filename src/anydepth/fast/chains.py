@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.branch import tell_of_skip
 from anydepth.block.general import stats_of
 from anydepth.block.listed import are_unwatched
 from anydepth.block.passes import Outcome, Pass, Ready
@@ -21,7 +22,7 @@ from anydepth.block.paths import PATHS
 from anydepth.block.roles import Kind
 from anydepth.executor.executor import Executor, Image
 from anydepth.fast.native.guard import Guard
-from anydepth.fast.native.program import Program
+from anydepth.fast.native.program import Program, adds_back
 from anydepth.fast.native.trace import Trace, Uniform, Unknown, traced
 from anydepth.solve.tensors import State
 
@@ -120,6 +121,8 @@ def program_of(given: Pass, y: Tensor) -> Program:
 def _solved(given: Pass, program: Program, y: Tensor) -> Outcome:
     from anydepth.fast.native import adaptive, fixed  # noqa: PLC0415  # numba is imported when it is needed
 
+    if adds_back(program) and y.requires_grad and torch.is_grad_enabled():
+        tell_of_skip(given.unit)
     if given.plan is None:
         return adaptive.solve(given, program, y)
     return Outcome((fixed.solve(given, given.plan, program, y),), stats_of(given.plan))

@@ -27,8 +27,9 @@ class Together(nn.Module):
         super().__init__()
         first = models[0]
         block = cast(ContinuousBlock, first.block) if type(first) is Flow else None
-        if block is None or block.plan is None or len(block.evolutions):
-            raise ConfigError("nets run together must be flows with fixed steps, whose weights do not evolve")
+        is_vector = block is not None and getattr(block.unit, "input_rank", 2) == 2
+        if block is None or block.plan is None or len(block.evolutions) or not is_vector:
+            raise ConfigError("nets run together must be flows whose field is a chain of linear maps, with fixed steps")
         if any(type(model) is not Flow or model.config != first.config for model in models):
             raise ConfigError("nets run together must be made of one config")
         self._models, self._block = tuple(models), (block,)

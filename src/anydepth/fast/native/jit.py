@@ -13,12 +13,15 @@ from numba import config, njit
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "nogil": True}
 """Sums are not reordered: results do not depend on the machine's vectors more than they must."""
 
+_COMPILED = ("elementwise", "evaluation", "jit", "kernels", "products", "scalars", "tables", "vectors")
+"""The source files of the kernels."""
+
 
 def folder() -> Path:
     """Where compiled kernels are kept: one folder for every state of their source files."""
     home = os.environ.get("ANYDEPTH_CACHE") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     here = Path(__file__).parent
-    digest = sha256(b"".join(path.read_bytes() for path in sorted(here.glob("*.py")))).hexdigest()[:16]
+    digest = sha256(b"".join((here / f"{name}.py").read_bytes() for name in _COMPILED)).hexdigest()[:16]
     return Path(home).expanduser() / "anydepth" / "native" / digest
 
 
@@ -46,8 +49,10 @@ def is_at_hand(function: Any, signature: tuple) -> bool:
     if signature in function.overloads:
         return True
     try:
-        return function._cache.load_overload(signature, function.targetctx) is not None
-    except Exception:  # whatever a damaged or unreadable file makes numba raise: it is compiled anew then
+        cache = function._cache
+        key = cache._index_key(signature, function.targetctx.codegen())
+        return key in cache._cache_file._load_index()
+    except (AttributeError, OSError, ValueError):  # no cache, or another numba
         return False
 
 

@@ -73,6 +73,17 @@ def uses_input(program: Program) -> bool:
     return program.result == X or any(X in (node.x, node.y) for node in program.nodes)
 
 
+def adds_back(program: Program) -> bool:
+    """Whether the result is a sum with x itself, or an activation of one."""
+    makers = {node.to: node for node in program.nodes}
+    node = makers.get(program.result)
+    while node is not None and node.op in (Op.RELU, Op.GELU, Op.GELU_TANH, Op.SILU, Op.LEAKY):
+        node = makers.get(node.x)
+    if node is None or node.op is not Op.SUM or node.y is None:
+        return False
+    return any(place == X and factor > 0 for place, factor in zip((node.x, node.y), node.numbers, strict=False))
+
+
 def padded(width: int, unit: int) -> int:
     return -(-width // unit) * unit
 

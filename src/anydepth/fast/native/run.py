@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import types, typeof
 from torch import Tensor
 
 from anydepth.fast.native import kernels, memory, pool
+from anydepth.fast.native.jit import announce, is_at_hand
 from anydepth.fast.native.program import Program, Tables, padded, tables_of
 from anydepth.fast.native.reference import integrate
 from anydepth.fast.native.tables import Dim, Slot
@@ -154,6 +156,24 @@ class Bound:
         return theta
 
 
+_ANNOUNCED: set[tuple[str, np.dtype]] = set()
+
+
+def _announce(name: str, args: tuple) -> None:
+    """One line before a kernel is compiled that is not on disk."""
+    key = (name, args[2].dtype)
+    if key not in _ANNOUNCED:
+        _ANNOUNCED.add(key)
+        signature = (types.int64, types.Array(types.int64, 1, "C"), *map(typeof, args))
+        if not is_at_hand(getattr(kernels, name), signature):
+            announce(f"the {name} pass of small fields in {key[1]}")
+
+
+def _run(name: str, tasks: int, threads: int, *args: Any) -> None:
+    _announce(name, args)
+    pool.run(getattr(kernels, name), kernels.wait, tasks, threads, *args)
+
+
 def _flat(tensor: Tensor) -> np.ndarray:
     return tensor.detach().contiguous().view(-1).numpy()
 
@@ -182,9 +202,8 @@ class NativeSolve(torch.autograd.Function):
         ends = (empty, empty) if last is None or error is None else (last.view(-1).numpy(), error.view(-1).numpy())
         start = empty if first is None else _flat(first)
         args = (dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients)
-        pool.run(
-            kernels.forward,
-            kernels.wait,
+        _run(
+            "forward",
             nets * int(dims[Dim.GROUPS]),
             threads,
             *args, theta, _flat(y), out.view(-1).numpy(), kept, start, *ends, size,
@@ -213,9 +232,8 @@ class NativeSolve(torch.autograd.Function):
         scratch = memory.take(threads * int(dims[Dim.SCRATCH]), bound.dtype)
         of_y = torch.empty(y.shape, dtype=y.dtype)
         of_first = torch.empty(y.shape, dtype=y.dtype) if ctx.has_first else None
-        pool.run(
-            kernels.backward,
-            kernels.wait,
+        _run(
+            "backward",
             tasks,
             threads,
             dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients, theta, kept.numpy(),
