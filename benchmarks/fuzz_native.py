@@ -58,7 +58,9 @@ class Joined(nn.Module):
                 self.acts.append(draw.choice(ACTIVATIONS)())
                 plan.append(("act", len(self.acts) - 1))
             if draw.random() < 0.3:
-                plan.append((draw.choice(("square", "double", "shift", "residual", "halves", "self", "negative")), None))
+                plan.append(
+                    (draw.choice(("square", "double", "shift", "residual", "halves", "self", "negative")), None)
+                )
         self.layers.append(nn.Linear(now, width, bias=draw.random() < 0.8))
         plan.append(("linear", len(self.layers) - 1))
         for kind in draw.sample(("gate", "scale", "tanh", "time", "hyper", "minus", "addx"), draw.randint(0, 2)):
@@ -129,8 +131,13 @@ class Case:
         self.x = torch.randn(*lead, self.width, dtype=self.dtype)
         if draw.random() < 0.3 and len(lead) == 1:
             self.x = torch.randn(self.width, *lead, dtype=self.dtype).t()
-        self.needs_x, self.mode = draw.random() < 0.7, draw.choice(("train", "train", "train", "twice", "double", "answer"))
-        self.what = f"seed {self.seed}: {options}, {self.dtype}, x {tuple(self.x.shape)}, {self.mode}, {self.block.unit.plan}"
+        self.needs_x, self.mode = (
+            draw.random() < 0.7,
+            draw.choice(("train", "train", "train", "twice", "double", "answer")),
+        )
+        self.what = (
+            f"seed {self.seed}: {options}, {self.dtype}, x {tuple(self.x.shape)}, {self.mode}, {self.block.unit.plan}"
+        )
 
     def allows(self, scheme: str) -> bool:
         return True

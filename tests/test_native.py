@@ -290,7 +290,12 @@ def test_a_skip_connection_gets_its_warning():
 
 def test_no_bit_depends_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr("anydepth.fast.native.run.SHARE", 1)
-    block, x, before, found = block_of("mlp", basis="linear", size=3, steps=5), numbers(300, 3), torch.get_num_threads(), []
+    block, x, before, found = (
+        block_of("mlp", basis="linear", size=3, steps=5),
+        numbers(300, 3),
+        torch.get_num_threads(),
+        [],
+    )
     try:
         for threads in (1, 2, 3, 7):
             torch.set_num_threads(threads)

@@ -64,10 +64,7 @@ class Together(nn.Module):
         found = []
         for i, model in enumerate(self._models):
             alone = deepcopy(model)
-            values = {
-                name: tensor.detach()[i].clone()
-                for name, tensor in zip(self._names, self.stacked, strict=True)
-            }
+            values = {name: tensor.detach()[i].clone() for name, tensor in zip(self._names, self.stacked, strict=True)}
             alone.load_state_dict({**values, **forms_of(alone)})
             found.append(alone)
         return found

@@ -117,5 +117,3 @@ def _is_fixed(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(_is_fixed(part) for part in value)
     return type(value) in ATOMS or isinstance(value, nn.Module | BuiltinFunctionType | type)
-
-

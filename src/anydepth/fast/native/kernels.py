@@ -92,7 +92,22 @@ def _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y
 
 @_jit
 def _backward_task(
-    task, dims, ops, numbers, slots, index, coefficients, theta, buf, grad, grad_last, of_y, of_first, grads, scratch, s0
+    task,
+    dims,
+    ops,
+    numbers,
+    slots,
+    index,
+    coefficients,
+    theta,
+    buf,
+    grad,
+    grad_last,
+    of_y,
+    of_first,
+    grads,
+    scratch,
+    s0,
 ):
     net, group = task // dims[_GROUPS], task % dims[_GROUPS]
     block, padded, width, stages = dims[_BLOCK], dims[_PADDED], dims[_WIDTH], dims[_STAGES]
@@ -145,15 +160,28 @@ def forward(
         task = atomic_add(counters, 0, 1)
         if task >= tasks:
             return
-        _forward_task(
-            task, dims, ops, numbers, slots, index, coefficients, theta, y, out, buf, first, last, error, s0
-        )
+        _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y, out, buf, first, last, error, s0)
         atomic_add(counters, 1, 1)
 
 
 @kept
 def backward(
-    tasks, counters, dims, ops, numbers, slots, index, coefficients, theta, buf, grad, grad_last, of_y, of_first, grads, scratch
+    tasks,
+    counters,
+    dims,
+    ops,
+    numbers,
+    slots,
+    index,
+    coefficients,
+    theta,
+    buf,
+    grad,
+    grad_last,
+    of_y,
+    of_first,
+    grads,
+    scratch,
 ):
     """The same backward."""
     s0 = atomic_add(counters, 2, 1) * dims[_SCRATCH]
@@ -162,7 +190,22 @@ def backward(
         if task >= tasks:
             return
         _backward_task(
-            task, dims, ops, numbers, slots, index, coefficients, theta, buf, grad, grad_last, of_y, of_first, grads, scratch, s0
+            task,
+            dims,
+            ops,
+            numbers,
+            slots,
+            index,
+            coefficients,
+            theta,
+            buf,
+            grad,
+            grad_last,
+            of_y,
+            of_first,
+            grads,
+            scratch,
+            s0,
         )
         atomic_add(counters, 1, 1)
 

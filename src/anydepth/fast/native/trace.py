@@ -21,60 +21,58 @@ class Unknown(Exception):  # noqa: N818
     """The unit does something that the kernels do not know."""
 
 
-class Value:
+class Value(torch.Tensor):
     """A stand-in for a tensor: shape, dtype and device are those of the tensor; there are no numbers in it."""
 
+    _trace: "Trace"
+    _sizes: torch.Size
+
+    def __new__(cls, trace: "Trace", shape: Sequence[int], *_args: Any) -> "Value":
+        with torch._C.DisableTorchFunction():
+            return torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=trace.dtype, device="cpu")
+
     def __init__(self, trace: "Trace", shape: Sequence[int]):
-        self._trace, self.shape = trace, torch.Size(shape)
+        self._trace, self._sizes = trace, torch.Size(shape)
 
-    __class__ = property(lambda self: torch.Tensor)  # pyright: ignore
-    """What `isinstance` is told, so that units which ask go the way that they go with tensors."""
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self._trace.dtype
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device("cpu")
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
+    shape = property(lambda self: self._sizes)  # pyright: ignore[reportAssignmentType]
+    dtype = property(lambda self: self._trace.dtype)  # pyright: ignore[reportAssignmentType]
+    device = property(lambda self: torch.device("cpu"))  # pyright: ignore[reportAssignmentType]
+    ndim = property(lambda self: len(self._sizes))  # pyright: ignore[reportAssignmentType]
+    is_cuda = requires_grad = is_sparse = is_nested = property(lambda self: False)  # pyright: ignore
+    layout = property(lambda self: torch.strided)  # pyright: ignore[reportAssignmentType]
 
     def dim(self) -> int:
-        return len(self.shape)
+        return len(self._sizes)
 
-    def size(self, axis: int | None = None) -> Any:
-        return self.shape if axis is None else self.shape[axis]
+    def size(self, axis: int | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._sizes if axis is None else self._sizes[axis]
 
     def numel(self) -> int:
-        return prod(self.shape)
+        return prod(self._sizes)
 
     def is_floating_point(self) -> bool:
         return True
 
-    is_cuda, requires_grad, layout, is_sparse, is_nested = False, False, torch.strided, False, False
-
     def __len__(self) -> int:
-        return self.shape[0]
+        return self._sizes[0]
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        function = _METHODS.get(name)
-        if function is None:
-            raise Unknown(f"the unit uses Tensor.{name}")
-        return lambda *args, **kwargs: function(self, *args, **kwargs)
+    def __repr__(self, **_kwargs: Any) -> str:
+        return f"{type(self).__name__}{tuple(self._sizes)}"
 
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         return call(function, args, kwargs or {})
 
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, kinds: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        raise Unknown(f"the unit uses {function}")
+
     def _refuse(self, *_args: Any) -> Any:
         raise Unknown("the unit looks at the values of its input, its weights or t")
 
-    __bool__ = __float__ = __int__ = __index__ = __iter__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse  # noqa: E501
+    __bool__ = __float__ = __int__ = __index__ = __iter__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = (
+        _refuse  # noqa: E501
+    )
     __setitem__ = __contains__ = __array__ = _refuse
     __hash__ = object.__hash__
 
@@ -106,6 +104,15 @@ class Value:
     def __matmul__(self, other: Any) -> "Value":
         return _matmul(self, other)
 
+    def __iadd__(self, other: Any) -> "Value":
+        return _in_place(_add)(self, other)
+
+    def __isub__(self, other: Any) -> "Value":
+        return _in_place(_sub)(self, other)
+
+    def __imul__(self, other: Any) -> "Value":
+        return _in_place(_mul)(self, other)
+
     def __getitem__(self, key: Any) -> "Value":
         return _getitem(self, key)
 
@@ -118,6 +125,9 @@ class Value:
 
 class Row(Value):
     """One register for every row: axes of the batch first, then those of the values of one row."""
+
+    def __new__(cls, trace: "Trace", register: int, lead: Sequence[int], features: Sequence[int]) -> "Row":
+        return super().__new__(cls, trace, (*lead, *features))  # pyright: ignore[reportReturnType]
 
     def __init__(self, trace: "Trace", register: int, lead: Sequence[int], features: Sequence[int]):
         super().__init__(trace, (*lead, *features))
@@ -133,6 +143,9 @@ class Row(Value):
 class Joined(Value):
     """Columns one after another, some of them the same for all rows; made into a register where it must be."""
 
+    def __new__(cls, trace: "Trace", lead: Sequence[int], parts: Sequence["Row | Uniform"]) -> "Joined":
+        return super().__new__(cls, trace, (*lead, sum(part.shape[-1] for part in parts)))  # pyright: ignore
+
     def __init__(self, trace: "Trace", lead: Sequence[int], parts: Sequence["Row | Uniform"]):
         super().__init__(trace, (*lead, sum(part.shape[-1] for part in parts)))
         self.lead, self.parts = tuple(lead), tuple(parts)
@@ -140,6 +153,9 @@ class Joined(Value):
 
 class Uniform(Value):
     """A tensor that is the same for all rows: weights, t, and what is made of them; a vector unless `is_matrix`."""
+
+    def __new__(cls, trace: "Trace", expression: Expression, shape: Sequence[int], is_whole: bool = False) -> "Uniform":
+        return super().__new__(cls, trace, shape)  # pyright: ignore[reportReturnType]
 
     def __init__(self, trace: "Trace", expression: Expression, shape: Sequence[int], is_whole: bool = False):
         super().__init__(trace, shape)
@@ -149,6 +165,9 @@ class Uniform(Value):
 
 class Filled(Value):
     """A tensor of one number."""
+
+    def __new__(cls, trace: "Trace", number: float, shape: Sequence[int]) -> "Filled":
+        return super().__new__(cls, trace, shape)  # pyright: ignore[reportReturnType]
 
     def __init__(self, trace: "Trace", number: float, shape: Sequence[int]):
         super().__init__(trace, shape)
@@ -196,7 +215,9 @@ def traced(root: Callable[..., Any], shape: Sequence[int], trace: Trace, has_tim
     out = _as_row(out, x.lead) if isinstance(out, Value) else out
     if not isinstance(out, Row) or out.shape != x.shape:
         raise Unknown("the unit's result is not a tensor of x's shape that depends on x")
-    program = pruned(Program(tuple(trace.nodes), tuple(trace.widths), out.register, tuple(trace.slots), tuple(trace.shapes)))
+    program = pruned(
+        Program(tuple(trace.nodes), tuple(trace.widths), out.register, tuple(trace.slots), tuple(trace.shapes))
+    )
     if not uses_input(program):
         raise Unknown("the unit's result does not depend on x")
     return program
@@ -381,7 +402,12 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Value:
     if isinstance(x, Uniform):
         if x.is_whole and x.ndim > 1:
             raise Unknown("the unit multiplies its weights")
-        found = ("linear", x.expression if x.ndim else ("wide", x.expression, 1), matrix, None if bias is None else bias.expression)
+        found = (
+            "linear",
+            x.expression if x.ndim else ("wide", x.expression, 1),
+            matrix,
+            None if bias is None else bias.expression,
+        )
         return Uniform(trace, found, (*x.shape[:-1], outs))
     constant = None if bias is None else bias.expression
     if isinstance(x, Joined):
@@ -392,7 +418,9 @@ def _linear(x: Any, weight: Any, bias: Any = None) -> Value:
     return trace.row(Op.LINEAR, x, (outs,), weight=trace.slot(matrix, (outs, ins)), bias=place)
 
 
-def _split(x: Joined, matrix: Expression, constant: Expression | None) -> tuple[Value, Expression, Expression | None, int]:
+def _split(
+    x: Joined, matrix: Expression, constant: Expression | None
+) -> tuple[Value, Expression, Expression | None, int]:
     """What is the same for all rows goes into the bias: W [x; u] + b = W_x x + (W_u u + b)."""
     at, kept, rows = 0, [], []
     for part in x.parts:
@@ -440,7 +468,9 @@ _FEW = 4
 """Up to so many positions, a convolution is cheap as one matrix."""
 
 
-def _conv1d(x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Value:
+def _conv1d(
+    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Value:
     if not isinstance(x, Row) or len(x.features) != 2 or x.features[1] > _FEW or not isinstance(weight, Uniform):
         raise Unknown("the unit has a convolution over more than a few entries of a vector")
     one = lambda value: value[0] if isinstance(value, tuple | list) else value  # noqa: E731
@@ -474,7 +504,9 @@ def _reshaped(x: Value, wanted: tuple[int, ...]) -> Value:
     if isinstance(x, Filled):
         return Filled(x._trace, x.number, wanted)
     if isinstance(x, Uniform):
-        if x.numel() == (x.shape[-1] if x.ndim else 1) == (wanted[-1] if wanted else 1) and not (x.is_whole and x.ndim > 1):
+        if x.numel() == (x.shape[-1] if x.ndim else 1) == (wanted[-1] if wanted else 1) and not (
+            x.is_whole and x.ndim > 1
+        ):
             return Uniform(x._trace, x.expression, wanted)
         raise Unknown("the unit reshapes its weights")
     assert isinstance(x, Row)
@@ -536,12 +568,18 @@ def _cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Va
         raise Unknown("the unit joins tensors along another axis than the features")
     lead, parts = rows[0].lead, []
     for part in tensors:
-        if not isinstance(part, Value) or tuple(part.shape[:-1]) != tuple(lead) or (isinstance(part, Row) and len(part.features) != 1):
+        if (
+            not isinstance(part, Value)
+            or tuple(part.shape[:-1]) != tuple(lead)
+            or (isinstance(part, Row) and len(part.features) != 1)
+        ):
             raise Unknown("the unit joins tensors of different shapes")
         if isinstance(part, Joined):
             parts += part.parts
         elif isinstance(part, Filled):
-            parts.append(Uniform(part._trace, ("apply", "add", ("apply", "mul", ("time",), 0.0), part.number), part.shape))
+            parts.append(
+                Uniform(part._trace, ("apply", "add", ("apply", "mul", ("time",), 0.0), part.number), part.shape)
+            )
         else:
             parts.append(part)
     for part in parts:
@@ -553,7 +591,11 @@ def _getitem(x: Any, key: Any) -> Value:
     """Some columns."""
     keys = key if isinstance(key, tuple) else (key,)
     x = _settled(x)
-    if not isinstance(x, Row) or len(x.features) != 1 or not all(isinstance(part, slice | type(Ellipsis)) for part in keys):
+    if (
+        not isinstance(x, Row)
+        or len(x.features) != 1
+        or not all(isinstance(part, slice | type(Ellipsis)) for part in keys)
+    ):
         raise Unknown("the unit takes single entries or weights apart")
     if Ellipsis in keys:
         at = keys.index(Ellipsis)
@@ -731,3 +773,4 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "cos": lambda x: _uniform("cos", x), "exp": lambda x: _uniform("exp", x),
     "new_ones": lambda x, *shape: _made(1.0)(x._trace, *shape, dtype=x.dtype), "new_zeros": lambda x, *shape: _made(0.0)(x._trace, *shape, dtype=x.dtype),
 }  # fmt: skip
+_FUNCTIONS |= {getattr(torch.Tensor, name): function for name, function in _METHODS.items()}

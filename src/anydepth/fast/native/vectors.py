@@ -22,7 +22,22 @@ def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
     """A tile of so many rows and half vectors; A by strides of a row and of k, B and C by their rows' strides."""
 
     @intrinsic
-    def tile(_context: Any, c: Any, c0: Any, ldc: Any, a: Any, a0: Any, sar: Any, sak: Any, b: Any, b0: Any, ldb: Any, k: Any, g: Any, g0: Any):
+    def tile(
+        _context: Any,
+        c: Any,
+        c0: Any,
+        ldc: Any,
+        a: Any,
+        a0: Any,
+        sar: Any,
+        sak: Any,
+        b: Any,
+        b0: Any,
+        ldb: Any,
+        k: Any,
+        g: Any,
+        g0: Any,
+    ):
         n = types.int64
         signature = types.void(c, n, n, a, n, n, n, b, n, n, n, g, n)
 
