@@ -25,7 +25,6 @@ def _general_path(monkeypatch):
     monkeypatch.setattr("anydepth.block.paths._attempts", lambda: ())
 
 
-
 def block_of(unit, **options):
     torch.manual_seed(0)
     return ad.ContinuousBlock(unit, "linear", 3, steps=3, **options)

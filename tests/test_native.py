@@ -215,6 +215,23 @@ class Counting(Own):
         return super().forward(x)
 
 
+CALLS = []
+
+
+class Listing(Own):
+    def forward(self, x):
+        CALLS.append(1)
+        return super().forward(x)
+
+
+class Tallying(Own):
+    count = 0
+
+    def forward(self, x):
+        type(self).count += 1
+        return super().forward(x)
+
+
 class Branching(Own):
     def forward(self, x):
         return super().forward(x) if x.sum() > 0 else -super().forward(x)
@@ -235,7 +252,19 @@ class Mixing(Own):
         return super().forward(x) - x.mean(0)
 
 
-@pytest.mark.parametrize("kind", [Counting, Branching, Noisy, Normed, Mixing])
+class Halting(Own):
+    def forward(self, x):
+        with torch.no_grad():
+            factor = self.a(x).sum(-1, keepdim=True) if x.dim() > 9 else torch.tanh(self.b(torch.relu(self.a(x))))
+        return super().forward(x) * factor
+
+
+class Detached(Own):
+    def forward(self, x):
+        return super().forward(x.detach())
+
+
+@pytest.mark.parametrize("kind", [Halting, Detached, Counting, Listing, Tallying, Branching, Noisy, Normed, Mixing])
 def test_units_that_do_more_take_the_general_path_with_a_reason(kind):
     block = block_of(kind, steps=2)
     block(numbers(4, 3))
@@ -243,6 +272,10 @@ def test_units_that_do_more_take_the_general_path_with_a_reason(kind):
     assert block.stats.refused["native"].startswith("the unit")
     if kind is Counting:
         assert block.unit.calls == block.stats.evaluations
+    if kind is Tallying:
+        assert kind.count == block.stats.evaluations
+    if kind is Listing:
+        assert len(CALLS) == block.stats.evaluations
 
 
 def test_a_unit_that_changes_is_traced_again(monkeypatch):

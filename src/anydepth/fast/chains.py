@@ -23,7 +23,8 @@ from anydepth.block.roles import Kind
 from anydepth.executor.executor import Executor, Image
 from anydepth.fast.native.guard import Guard
 from anydepth.fast.native.program import Program, adds_back
-from anydepth.fast.native.trace import Trace, Uniform, Unknown, traced
+from anydepth.fast.native.stand_ins import Trace, Uniform, Unknown
+from anydepth.fast.native.trace import traced
 from anydepth.solve.tensors import State
 
 LARGEST = 150_000
@@ -78,19 +79,22 @@ _MOST_LOOKS = 16
 def found_program(given: Pass, y: Tensor) -> Program | str:
     """What the unit does with a row of x, or why the kernels cannot do it; kept as long as the unit does not change."""
     looks = _LOOKS.setdefault(given.unit, {})
-    key = (y.shape, y.dtype, given.has_time)
+    key = (y.shape, y.dtype, given.has_time, torch.is_grad_enabled())
     look = looks.get(key)
     guard = None if look is None else look.guard
     if not are_unwatched(given.unit.modules() if guard is None else guard.modules):
         return "somebody watches the unit's modules"
     if look is not None and (look.guard.is_closed or isinstance(look.found, str)) and look.guard.holds():
         return look.found
+    before = Guard(given.unit)
     try:
         found = program_of(given, y)
         if found.multiplications > LARGEST:
             found = "the unit's layers are so wide that the maths library is as fast"
     except Unknown as error:
         found = str(error)
+    if before.undo():
+        found = "the unit changes something outside of itself whenever it is called"
     if len(looks) >= _MOST_LOOKS:
         looks.clear()
     looks[key] = _Look(Guard(given.unit), found)
@@ -119,7 +123,7 @@ def program_of(given: Pass, y: Tensor) -> Program:
 
 
 def _solved(given: Pass, program: Program, y: Tensor) -> Outcome:
-    from anydepth.fast.native import adaptive, fixed  # noqa: PLC0415  # numba is imported when it is needed
+    from anydepth.fast.native import adaptive, fixed  # numba is imported when it is needed
 
     if adds_back(program) and y.requires_grad and torch.is_grad_enabled():
         tell_of_skip(given.unit)

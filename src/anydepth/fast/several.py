@@ -18,9 +18,9 @@ def program_for(block: ContinuousBlock, x: Tensor) -> Program | str:
 
 def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """The states (nets, examples, features) at depth 1; stored tensors have the nets in front."""
-    from anydepth.fast.native.fixed import DTYPES, bind  # noqa: PLC0415  # numba is imported when it is needed
-    from anydepth.fast.native.run import NativeSolve  # noqa: PLC0415
-    from anydepth.fast.native.slots import Readings, Rows, rows_of  # noqa: PLC0415
+    from anydepth.fast.native.fixed import DTYPES, bind  # numba is imported when it is needed
+    from anydepth.fast.native.run import NativeSolve
+    from anydepth.fast.native.slots import Readings, Rows, rows_of
 
     plan = block.plan
     assert plan is not None

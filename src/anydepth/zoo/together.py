@@ -18,9 +18,9 @@ from anydepth.zoo.models.flow import Flow
 class Together(nn.Module):
     """Flows of one config on inputs (nets, examples, features), each net with its own weights and its own inputs.
 
-    Their schemes must have fixed steps. What one net computes, and its gradient, is what it would compute alone: nothing
-    mixes nets, so one that leaves the finite numbers does not spoil the others. Fields that the native path knows run
-    all at once; others, and all where numba is not installed, one after another.
+    Their schemes must have fixed steps. What one net computes, and its gradient, is what it would compute alone:
+    nothing mixes nets, so one that leaves the finite numbers does not spoil the others. Fields that the native path
+    knows run all at once; others, and all where numba is not installed, one after another.
     """
 
     def __init__(self, models: Sequence[nn.Module]):

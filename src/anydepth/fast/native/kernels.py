@@ -1,6 +1,6 @@
 """The kernels: a program carried through all steps for a few rows of the batch, and exactly back.
 
-Rows of the batch are worked on in blocks, so that the weights and one block's values stay in the nearest cache. A record
+Rows of the batch are worked on in blocks, so that weights and one block's values stay in the nearest cache. A record
 holds all registers of one evaluation for one block, one after another, each (rows, padded width). In training there is
 a record for every evaluation, which the backward pass reads; otherwise one for every stage. A task is one group of
 blocks of one net; its gradients are summed block by block, and the groups' sums in their order, so that no bit depends
@@ -255,7 +255,7 @@ def reduce(dims, slots, grads, flat):
 @kept
 def wait(counters, tasks):
     """Whether all tasks are done, by whomever; looks for some microseconds."""
-    for _ in range(2000):
+    for _ in range(2000):  # noqa: SIM110  # generators are not compiled
         if atomic_add(counters, 1, 0) >= tasks:
             return True
     return False

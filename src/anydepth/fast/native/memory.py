@@ -1,4 +1,4 @@
-"""Memory that is used again: what a training step keeps is several megabytes, which are costly to take from the system."""
+"""Memory that is used again: a training step keeps megabytes, which are costly to take from the system."""
 
 import threading
 import weakref

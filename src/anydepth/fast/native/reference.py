@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from anydepth.fast.native.program import X, Program
+from anydepth.fast.native.program import Program, X
 from anydepth.fast.native.tables import Op
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import types, typeof
+from numba import typeof, types
 from torch import Tensor
 
 from anydepth.fast.native import kernels, memory, pool

@@ -1,4 +1,4 @@
-"""Elementary functions without branches, which a compiler turns into vector code; good to a few units in the last place.
+"""Elementary functions without branches, which compilers turn into vector code; good to a few last places.
 
 exp by 2^n times a Taylor polynomial, tanh by expm1, sin and cos by their Taylor polynomials after subtracting multiples
 of pi, log1p by the series of atanh. erfc(x) for x >= 0 is exp(-x^2) p(s) / (1 + 2x), s = (x - c) / (x + c), where p
