@@ -19,7 +19,7 @@ def program_for(block: ContinuousBlock, x: Tensor) -> Program | str:
 def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """The states (nets, examples, features) at depth 1; stored tensors have the nets in front."""
     from anydepth.fast.native.fixed import DTYPES, bind  # numba is imported when it is needed
-    from anydepth.fast.native.run import NativeSolve
+    from anydepth.fast.native.run import solve
     from anydepth.fast.native.slots import Readings, Rows, rows_of
 
     plan = block.plan
@@ -33,4 +33,4 @@ def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str,
     key = (program, DTYPES[x.dtype], tuple(value.index for value in values), "several")
     if key not in plan.kept:
         plan.kept[key] = bind(program, plan.steps, values, DTYPES[x.dtype])
-    return NativeSolve.apply(plan.kept[key], x, None, *(value.tensor for value in values))  # pyright: ignore
+    return solve(plan.kept[key], x, None, [value.tensor for value in values])

@@ -14,7 +14,8 @@ from anydepth.depth.times import Instant
 from anydepth.fast.native.fixed import DTYPES, bind, names_of, slot_values
 from anydepth.fast.native.program import Program
 from anydepth.fast.native.reference import evaluate
-from anydepth.fast.native.run import Bound, NativeSolve
+from anydepth.fast.native.run import Bound
+from anydepth.fast.native.run import solve as solve_bound
 from anydepth.fast.native.slots import Rows
 from anydepth.solve.adaptive import Adaptive
 from anydepth.solve.fixed import Run
@@ -77,7 +78,7 @@ class NativeField:
         if len(inputs) == 1 or not isinstance(run, partial) or not isinstance(at, NativeStages):
             return run(stages, inputs)
         step, is_fsal = run.args[0], run.args[1]
-        out, last, error = NativeSolve.apply(at.wide(step), *inputs, *(value.tensor for value in at.values))  # pyright: ignore
+        out, last, error = solve_bound(at.wide(step), *inputs, [value.tensor for value in at.values])
         return (out, error, last) if is_fsal else (out, error)
 
 

@@ -77,46 +77,51 @@ def _is_near(x, x0, size):
 
 @_jit
 def activate(code, buf, t0, x0, size, slope):
-    """An activation of what is at x0, to t0, which may be the same."""
+    """An activation of what is at x0, to t0, which may be the same.
+
+    Done in place after a copy: a loop over two pointers is vector code only where they are apart.
+    """
+    if t0 != x0:
+        copy(buf, t0, size, buf, x0)
     kind = buf.dtype.type
     zero, half, one, straight = kind(0), kind(0.5), kind(1), kind(_STRAIGHT)
     if code == _RELU:
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, zero if x < zero else x)
     elif code == _TANH:
         for i in range(size):
-            put(buf, t0 + i, tanh(get(buf, x0 + i)))
+            put(buf, t0 + i, tanh(get(buf, t0 + i)))
     elif code == _SIGMOID:
         for i in range(size):
-            put(buf, t0 + i, sigmoid(get(buf, x0 + i)))
+            put(buf, t0 + i, sigmoid(get(buf, t0 + i)))
     elif code == _GELU:
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, x * normal(x))
     elif code == _GELU_TANH:
         inner, outer = kind(_CUBE), kind(_ROOT)
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, half * x * (one + tanh(outer * (x + inner * x * x * x))))
     elif code == _SILU:
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, x * sigmoid(x))
     elif code == _SOFTPLUS:
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, x if x > straight else softplus(x))
     elif code == _SIN:
-        if _is_near(buf, x0, size):
+        if _is_near(buf, t0, size):
             for i in range(size):
-                put(buf, t0 + i, sin(get(buf, x0 + i)))
+                put(buf, t0 + i, sin(get(buf, t0 + i)))
         else:
             for i in range(size):
-                put(buf, t0 + i, math.sin(get(buf, x0 + i)))
+                put(buf, t0 + i, math.sin(get(buf, t0 + i)))
     else:
         for i in range(size):
-            x = get(buf, x0 + i)
+            x = get(buf, t0 + i)
             put(buf, t0 + i, x * slope if x < zero else x)
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from anydepth.block.passes import Pass
 from anydepth.fast.native.program import Expression, Program
-from anydepth.fast.native.run import Bound, NativeSolve
+from anydepth.fast.native.run import Bound
+from anydepth.fast.native.run import solve as solve_bound
 from anydepth.fast.native.slots import Readings, Rows, rows_of
 from anydepth.solve.plan import Plan
 
@@ -25,8 +26,8 @@ def solve(given: Pass, plan: Plan, program: Program, y: Tensor) -> Tensor:
     if bound is None:
         bound = plan.kept[key] = bind(program, plan.steps, values, DTYPES[y.dtype])
     flat = y.reshape(-1, y.shape[-1])
-    result = NativeSolve.apply(bound, flat, None, *(value.tensor for value in values))
-    return result.reshape(y.shape)  # pyright: ignore[reportOptionalMemberAccess]
+    result = solve_bound(bound, flat, None, [value.tensor for value in values])
+    return result.reshape(y.shape)
 
 
 def times_of(plan: Plan) -> tuple[float, ...]:

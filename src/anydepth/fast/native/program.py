@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,14 @@ class Program:
     shapes: tuple[tuple[int, ...], ...]
     """Of every slot: (out, in) of a matrix, (width,) of a vector."""
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.nodes, self.widths, self.result, self.slots))
+
+    @cached_property
     def multiplications(self) -> int:
         """Per row and evaluation."""
         return sum(self.widths[n.x] * self.widths[n.to] for n in self.nodes if n.op is Op.LINEAR)

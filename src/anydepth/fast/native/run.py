@@ -178,43 +178,64 @@ def _flat(tensor: Tensor) -> np.ndarray:
     return tensor.detach().contiguous().view(-1).numpy()
 
 
+@dataclass(frozen=True)
+class Ran:
+    """What a forward pass leaves."""
+
+    out: Tensor
+    last: Tensor | None
+    error: Tensor | None
+    kept: np.ndarray
+    dims: np.ndarray
+
+
+def _forward(bound: Bound, y: Tensor, first: Tensor | None, tensors: Sequence[Tensor], wanted: tuple | None) -> Ran:
+    """All steps; records are kept if gradients of some slots or of y are wanted."""
+    is_kept = wanted is not None
+    wanted = (False,) * len(tensors) if wanted is None else wanted
+    y, tensors = y.contiguous(), [tensor.contiguous() for tensor in tensors]
+    nets = 1 if y.dim() == 2 else y.shape[0]
+    shape = Shape(y.shape[-2], nets, is_kept, first is not None)
+    dims, slots = bound.dims(shape, wanted), bound.slots(wanted).table
+    theta, empty = bound.packed(dims, slots, tensors, False), _EMPTY[bound.dtype]
+    block, threads = int(dims[Dim.BLOCK]), bound.threads(nets * shape.rows)
+    record = bound.tables.record * block * len(bound.steps) * bound.stages
+    size = nets * -(-shape.rows // block) * record if is_kept else 0
+    kept = memory.take(size + threads * int(dims[Dim.SCRATCH]), bound.dtype)
+    out = torch.empty_like(y)
+    last, error = (torch.empty_like(y), torch.empty_like(y)) if first is not None else (None, None)
+    ends = (empty, empty) if last is None or error is None else (_flat(last), _flat(error))
+    _run(
+        "forward", nets * int(dims[Dim.GROUPS]), threads,
+        dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients,
+        theta, _flat(y), _flat(out), kept, empty if first is None else _flat(first), *ends, size,
+    )  # fmt: skip
+    return Ran(out, last, error, kept, dims)
+
+
+def solve(bound: Bound, y: Tensor, first: Tensor | None, tensors: Sequence[Tensor]) -> Any:
+    """States ([nets,] rows, width) after all steps; with a first slope given, also the last slope and the error."""
+    given = (y, *tensors) if first is None else (y, first, *tensors)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in given):
+        return NativeSolve.apply(bound, y, first, *tensors)
+    ran = _forward(bound, y, first, tensors, None)
+    return ran.out if first is None else (ran.out, ran.last, ran.error)
+
+
 class NativeSolve(torch.autograd.Function):
-    """The states (rows, width) after all steps; with nets, (nets, rows, width)."""
+    """The kernels as a function with a gradient."""
 
     @staticmethod
     def forward(ctx: Any, bound: Bound, y: Tensor, first: Tensor | None, *tensors: Tensor) -> Any:
-        is_kept = any(ctx.needs_input_grad)
         wanted = ctx.needs_input_grad[3:]
-        inputs = (y, *tensors) if first is None else (y, first, *tensors)
-        y, tensors = y.contiguous(), tuple(tensor.contiguous() for tensor in tensors)
-        nets = 1 if y.dim() == 2 else y.shape[0]
-        shape = Shape(y.shape[-2], nets, is_kept, first is not None)
-        dims, slots = bound.dims(shape, wanted), bound.slots(wanted).table
-        theta = bound.packed(dims, slots, tensors, False)
-        empty = _EMPTY[bound.dtype]
-        size = bound.tables.record * int(dims[Dim.BLOCK]) * len(bound.steps) * bound.stages
-        blocks = nets * -(-shape.rows // int(dims[Dim.BLOCK]))
-        size = size * blocks if is_kept else 0
-        threads = bound.threads(nets * shape.rows)
-        kept = memory.take(size + threads * int(dims[Dim.SCRATCH]), bound.dtype)
-        out = torch.empty_like(y)
-        last, error = (torch.empty_like(y), torch.empty_like(y)) if first is not None else (None, None)
-        ends = (empty, empty) if last is None or error is None else (last.view(-1).numpy(), error.view(-1).numpy())
-        start = empty if first is None else _flat(first)
-        args = (dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients)
-        _run(
-            "forward",
-            nets * int(dims[Dim.GROUPS]),
-            threads,
-            *args, theta, _flat(y), out.view(-1).numpy(), kept, start, *ends, size,
-        )  # fmt: skip
-        ctx.bound, ctx.dims, ctx.wanted, ctx.has_first = bound, dims, wanted, first is not None
-        if is_kept:
-            ctx.save_for_backward(torch.from_numpy(kept), *inputs)
-        if last is None or error is None:
-            return out
-        ctx.mark_non_differentiable(error)
-        return out, last, error
+        ran = _forward(bound, y, first, tensors, wanted)
+        ctx.bound, ctx.dims, ctx.wanted, ctx.has_first = bound, ran.dims, wanted, first is not None
+        given = (y, *tensors) if first is None else (y, first, *tensors)
+        ctx.save_for_backward(torch.from_numpy(ran.kept), *given)
+        if ran.last is None or ran.error is None:
+            return ran.out
+        ctx.mark_non_differentiable(ran.error)
+        return ran.out, ran.last, ran.error
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
