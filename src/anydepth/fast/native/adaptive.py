@@ -78,7 +78,8 @@ class NativeField:
         if len(inputs) == 1 or not isinstance(run, partial) or not isinstance(at, NativeStages):
             return run(stages, inputs)
         step, is_fsal = run.args[0], run.args[1]
-        out, last, error = solve_bound(at.wide(step), *inputs, [value.tensor for value in at.values])
+        y, first = inputs
+        out, last, error = solve_bound(at.wide(step), y, first, [value.tensor for value in at.values])
         return (out, error, last) if is_fsal else (out, error)
 
 

@@ -22,7 +22,7 @@ def take(size: int, dtype: Any) -> np.ndarray:
     if base is None:
         base = np.empty(needed, np.uint8)
     array = base[:needed].view(dtype)
-    lent = np.frombuffer(memoryview(array), dtype)
+    lent = np.frombuffer(memoryview(array), dtype)  # pyright: ignore[reportArgumentType]
     weakref.finalize(lent, _give_back, base).atexit = False
     return lent
 

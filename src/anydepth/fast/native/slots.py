@@ -48,7 +48,7 @@ class Rows(NamedTuple):
     """A tensor at every distinct instant, and which of them each evaluation reads."""
 
     tensor: Tensor
-    index: tuple[int, ...]
+    index: tuple[int, ...]  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class Readings:

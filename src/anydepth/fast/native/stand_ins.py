@@ -21,6 +21,9 @@ MAKERS: dict[Any, Callable[..., Any]] = {}
 """Functions that make tensors, which get the trace as first argument."""
 
 
+_CPU = torch.device("cpu")
+
+
 class Unknown(Exception):  # noqa: N818
     """The unit does something that the kernels do not know."""
 
@@ -33,14 +36,14 @@ class Value(torch.Tensor):
 
     def __new__(cls, trace: "Trace", shape: Sequence[int], *_args: Any) -> "Value":
         with torch._C.DisableTorchFunction():
-            return torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=trace.dtype, device="cpu")
+            return torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=trace.dtype, device=_CPU)
 
     def __init__(self, trace: "Trace", shape: Sequence[int]):
         self._trace, self._sizes = trace, torch.Size(shape)
 
     shape = property(lambda self: self._sizes)  # pyright: ignore[reportAssignmentType]
     dtype = property(lambda self: self._trace.dtype)  # pyright: ignore[reportAssignmentType]
-    device = property(lambda self: torch.device("cpu"))  # pyright: ignore[reportAssignmentType]
+    device = property(lambda self: _CPU)  # pyright: ignore[reportAssignmentType]
     ndim = property(lambda self: len(self._sizes))  # pyright: ignore[reportAssignmentType]
     is_cuda = is_sparse = is_nested = property(lambda self: False)  # pyright: ignore
     layout = property(lambda self: torch.strided)  # pyright: ignore[reportAssignmentType]
@@ -74,10 +77,8 @@ class Value(torch.Tensor):
     def _refuse(self, *_args: Any) -> Any:
         raise Unknown("the unit looks at the values of its input, its weights or t")
 
-    __bool__ = __float__ = __int__ = __index__ = __iter__ = __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = (
-        _refuse
-    )
-    __setitem__ = __contains__ = __array__ = _refuse
+    __bool__ = __float__ = __int__ = __index__ = __iter__ = __setitem__ = __contains__ = _refuse
+    __eq__ = __ne__ = __lt__ = __gt__ = __le__ = __ge__ = __array__ = _refuse  # pyright: ignore
     requires_grad = grad_fn = is_leaf = property(_refuse)  # pyright: ignore
     __hash__ = object.__hash__
 
@@ -121,11 +122,7 @@ class Value(torch.Tensor):
     def __getitem__(self, key: Any) -> "Value":
         return KNOWN[torch.Tensor.__getitem__](self, key)
 
-    @property
-    def T(self) -> "Value":  # noqa: N802
-        return KNOWN[torch.t](self)
-
-    mT = T
+    T = mT = property(lambda self: KNOWN[torch.t](self))  # pyright: ignore
 
 
 class Row(Value):

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import binding, ir
+from numba import extending
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
+intrinsic: Any = extending.intrinsic
+"""What it makes takes other arguments than the function it is given; type checkers cannot know that."""
 _HAS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTOR_BYTES = 64 if _HAS_WIDE else 32
 """A full vector of this machine; half of it is the unit to which widths are padded."""
 
-ZERO, GIVEN, ADDED = "zero", "given", "added"
-"""What a tile begins with: nothing, one row for all of its rows, or what is there."""
+GIVEN, ADDED = "given", "added"
+"""What a tile begins with: one row for all of its rows, or what is there."""
 
 
 def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
@@ -76,13 +78,12 @@ def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
             lane = ir.IntType(32)
             everywhere = ir.Constant(ir.VectorType(lane, lanes), [0] * lanes)
             sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(rows)]
+            start = ir.Constant(vector, [0.0] * lanes)
             for v in range(vectors):
                 if begin == GIVEN:
                     start = load(at(11, plus(integers[12], ir.Constant(integers[12].type, v * lanes))))
                 for r in range(rows):
-                    if begin == ZERO:
-                        start = ir.Constant(vector, [0.0] * lanes)
-                    elif begin == ADDED:
+                    if begin == ADDED:
                         start = load(place(r, v))
                     builder.store(start, sums[r][v])
             with cgutils.for_range(builder, integers[10]) as loop:
