@@ -243,7 +243,7 @@ def reduce(dims, slots, grads, flat):
         wide = (ins + unit - 1) // unit * unit
         for net in range(dims[_NETS]):
             for row in range(rows):
-                into = slots[k, _S_FLAT] + (net * rows + row) * outs * ins
+                into = slots[k, _S_FLAT] * dims[_NETS] + (net * rows + row) * outs * ins
                 source = slots[k, _S_GRADIENT] + row * slots[k, _S_GRADIENT + 1]
                 for o in range(outs):
                     at = net * groups * length + source + o * wide

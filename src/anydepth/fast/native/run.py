@@ -261,7 +261,7 @@ class NativeSolve(torch.autograd.Function):
             _flat(grad), _flat(more[0]) if ctx.has_first else empty,
             of_y.view(-1).numpy(), empty if of_first is None else of_first.view(-1).numpy(), grads, scratch,
         )  # fmt: skip
-        flat = torch.empty(found_slots.flat, dtype=y.dtype)
+        flat = torch.empty(nets * found_slots.flat, dtype=y.dtype)
         kernels.reduce(dims, slots, grads, flat.numpy())
         found, at = [], 0
         for tensor, is_wanted in zip(tensors, wanted, strict=True):

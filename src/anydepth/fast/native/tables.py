@@ -74,7 +74,7 @@ class Slot(IntEnum):
     IS_WANTED = 9
     """Whether its gradient is needed."""
     FLAT = 10
-    """Where its gradient begins among all gradients without padding."""
+    """Where its gradient begins among all gradients of one net, without padding."""
     COUNT = 11
 
 
