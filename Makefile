@@ -30,9 +30,10 @@ campaign: $(READY)
 campaign-status: $(READY)
 	$(BIN)/anydepth campaign --status --out $(NETS)
 
-# The tests that `make test` leaves out, and the property tests of files with many examples: hours.
+# The whole fault matrix: kills, damage, fuzzing, and the tests that `make test` leaves out. Hours; may be stopped at any moment
+# and started again, it goes on where it was. Try a hundredth of it with SOAK='--share 0.01'.
 soak: $(READY)
-	$(BIN)/pytest -n 2 --dist worksteal -m "slow or soak or fuzz" --hypothesis-profile=soak
+	$(BIN)/python tests/soak/run.py --table docs/reliability.md $(SOAK)
 
 lint: $(READY)
 	$(BIN)/ruff check .

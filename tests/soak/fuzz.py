@@ -73,27 +73,7 @@ def changed(chance: random.Random, content: bytes, others: list[bytes]) -> bytes
     return bytes(found[: 2**16])
 
 
-VALUES = (
-    None,
-    True,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    10**400,
-    1e308,
-    0.5,
-    "",
-    "a",
-    "1/3",
-    "../x",
-    "\x1b[2J",
-    [],
-    {},
-    [[]],
-    {"a": 1},
-)
+VALUES = (None, True, 0, -1, 1, 2**31, 2**63, 10**400, 1e308, 0.5, "", "a", "1/3", "../x", "\x1b[2J", [], {}, [[]])
 
 
 def changed_json(chance: random.Random, content: bytes) -> bytes | None:
