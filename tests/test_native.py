@@ -2,12 +2,14 @@
 
 import importlib.util
 import os
+import pickle
 import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import anydepth as ad
 from anydepth.depth.bases import BASES
@@ -172,6 +174,26 @@ def test_hooks_are_called_and_transforms_work():
     block(numbers(4, 3))
     assert block.stats.path == "native"
     assert torch.func.jacrev(lambda x: block(x[None])[0])(numbers(3)).shape == (3, 3)
+
+
+def test_modes_that_watch_operations_see_them_and_blocks_can_be_pickled():
+    block = block_of("mlp", steps=2)
+    block(numbers(4, 3))
+    with FlopCounterMode(display=False) as counter:
+        block(numbers(4, 3))
+    assert counter.get_total_flops() > 0
+    again = pickle.loads(pickle.dumps(block))
+    torch.testing.assert_close(again(numbers(4, 3)), block(numbers(4, 3)))
+
+
+def test_numbers_that_are_not_finite_pass_through():
+    for act in (torch.relu, nn.Softplus(), nn.SiLU(), torch.tanh, torch.sigmoid, nn.GELU(), torch.sin):
+        block = block_of(lambda act=act: Own(3, 4, act), steps=1, scheme="euler", check_finite=False)
+        x = numbers(6, 3)
+        x[1, 0], x[4, 2] = float("nan"), float("nan")
+        found = block(x)
+        with ad.fast_paths(False):
+            torch.testing.assert_close(found, block(x), equal_nan=True)
 
 
 def test_wrong_widths_and_precisions_are_reported_as_ever():

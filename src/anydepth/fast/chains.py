@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack  # pyright: ignore
 
 from anydepth.block.branch import tell_of_skip
 from anydepth.block.general import stats_of
@@ -29,6 +30,9 @@ from anydepth.solve.tensors import State
 
 LARGEST = 150_000
 """Multiplications per row and evaluation; above it a maths library's products are faster."""
+
+
+_PLAIN = (Tensor, nn.Parameter)
 
 
 @cache
@@ -55,11 +59,18 @@ def _refusal(given: Pass, y: Tensor) -> str | None:
         return "the unit has counters or constants, or x is empty"
     if y.device.type != "cpu" or y.dtype not in (torch.float32, torch.float64) or given.dtype != y.dtype:
         return "x is not in float32 or float64 on a CPU"
-    if type(y) not in (Tensor, nn.Parameter) or y.layout != torch.strided:
+    if type(y) not in _PLAIN or y.layout != torch.strided:
         return "x is no plain tensor"
+    if _len_torch_dispatch_stack() or _len_torch_function_stack():
+        return "a mode of PyTorch watches all operations"
     for name, part in given.lifted.items():
         stored = given.held[name][0]
-        if part.kind is not Kind.PARAMETER or stored.dtype != y.dtype or stored.device != y.device:
+        if (
+            type(stored) not in _PLAIN
+            or part.kind is not Kind.PARAMETER
+            or stored.dtype != y.dtype
+            or stored.device != y.device
+        ):
             return "weights have another precision or device than x, or there is state"
     return None
 

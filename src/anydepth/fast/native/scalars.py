@@ -136,7 +136,7 @@ def _made(kind: Any) -> SimpleNamespace:
     def softplus(x):
         u = exp(-abs(x))
         s = u / (two + u)
-        return (x if x > zero else zero) + log_of(s * s) * s + (x - x)
+        return (x if x > zero else zero) + log_of(s * s) * s
 
     @jit
     def turned(x):
