@@ -182,7 +182,7 @@ def test_modes_that_watch_operations_see_them_and_blocks_can_be_pickled():
     with FlopCounterMode(display=False) as counter:
         block(numbers(4, 3))
     assert counter.get_total_flops() > 0
-    again = pickle.loads(pickle.dumps(block))
+    again = pickle.loads(pickle.dumps(block))  # noqa: S301  # our own bytes
     torch.testing.assert_close(again(numbers(4, 3)), block(numbers(4, 3)))
 
 

@@ -65,12 +65,8 @@ def _refusal(given: Pass, y: Tensor) -> str | None:
         return "a mode of PyTorch watches all operations"
     for name, part in given.lifted.items():
         stored = given.held[name][0]
-        if (
-            type(stored) not in _PLAIN
-            or part.kind is not Kind.PARAMETER
-            or stored.dtype != y.dtype
-            or stored.device != y.device
-        ):
+        is_like_x = type(stored) in _PLAIN and stored.dtype == y.dtype and stored.device == y.device
+        if part.kind is not Kind.PARAMETER or not is_like_x:
             return "weights have another precision or device than x, or there is state"
     return None
 
