@@ -19,6 +19,12 @@ from small_units import Dense, Smooth
 X = torch.linspace(-1, 1, 12).view(4, 3)
 
 
+@pytest.fixture(autouse=True)
+def _general_path(monkeypatch):
+    """These are tests of executors, which the general path has."""
+    monkeypatch.setattr("anydepth.block.paths._attempts", lambda: ())
+
+
 def block_of(unit, **options):
     torch.manual_seed(0)
     return ad.ContinuousBlock(unit, "linear", 3, steps=3, **options)

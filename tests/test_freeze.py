@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -320,3 +321,29 @@ def test_norms_are_written_over_only_when_nobody_holds_them(make):
         wanted = block(x)
         for _ in range(2):
             torch.testing.assert_close(frozen(x), wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_freezing_does_not_disturb_other_threads():
+    """A tracer that patches nn.Module for all threads would have them call the wrong thing, or fail."""
+    other = ad.ContinuousBlock(lambda: nn.Sequential(nn.Linear(3, 8), nn.LayerNorm(8), nn.Linear(8, 3)), steps=3).eval()
+    frozen_from = nn.Sequential(nn.Linear(3, 3), ad.ContinuousBlock(lambda: ad.units.TanhNet(3, 8), steps=20))
+    x = torch.randn(2, 3)
+    expected, over, wrong = other(x), threading.Event(), []
+
+    def infer():
+        while not over.is_set():
+            try:
+                if not torch.equal(other(x), expected):
+                    wrong.append("other numbers")
+            except Exception as error:
+                wrong.append(error)
+
+    thread = threading.Thread(target=infer)
+    thread.start()
+    try:
+        for _ in range(10):
+            ad.freeze(frozen_from)
+    finally:
+        over.set()
+        thread.join()
+    assert not wrong

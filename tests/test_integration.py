@@ -82,7 +82,7 @@ def test_trajectory_at_grid_points_is_the_forward_pass(scheme):
     whole = block.trajectory(x)
     assert whole.shape == (5, 4, 3)
     assert torch.equal(whole[0], x)
-    assert torch.equal(whole[-1], block(x))
+    torch.testing.assert_close(whole[-1], block(x), rtol=1e-12, atol=1e-12)  # another path may round otherwise
     mixed = block.trajectory(x, [1, 0.3, 0.5])
     assert torch.equal(mixed[0], whole[-1])
     assert torch.equal(mixed[2], whole[2])

@@ -8,8 +8,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError
-from anydepth.fast.linear import chain_of
-from anydepth.fast.linear_program import toeplitz
+from anydepth.fast.native.slots import toeplitz
 from anydepth.measure.evaluation import evaluate
 from anydepth.recipes import RECIPES
 from anydepth.runs.folder import dataset_of
@@ -97,27 +96,25 @@ def test_a_flow_on_images_classifies_the_flattened_state():
 def test_a_convolution_is_its_matrix(d):
     conv = nn.Conv1d(2, 3, 3, padding=1, bias=False).double()
     x = torch.randn(5, 2, d, dtype=torch.float64)
-    by_matrix = x.mT.flatten(1) @ toeplitz(conv.weight, d).T
-    torch.testing.assert_close(by_matrix.view(5, d, 3).mT, conv(x))
+    by_matrix = x.flatten(1) @ toeplitz(conv.weight, d, conv.padding[0]).T
+    torch.testing.assert_close(by_matrix.view(5, 3, d), conv(x))
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 5])
 def test_a_small_convolutional_field_takes_the_cheap_path_and_agrees(d):
-    class Opaque(ad.units.VectorConvField):
-        """The same unit under another class, which takes the general path."""
-
-    blocks = []
-    for make in (ad.units.VectorConvField, Opaque):
-        torch.manual_seed(0)
-        blocks.append(ad.ContinuousBlock(lambda make=make: make(d, 3), "linear", 3, scheme="rk4", steps=4).double())
-    assert (chain_of(blocks[0].unit) is not None) == (d <= 4)
+    torch.manual_seed(0)
+    block = ad.ContinuousBlock(lambda: ad.units.VectorConvField(d, 3), "linear", 3, scheme="rk4", steps=4).double()
     x = torch.randn(6, d, dtype=torch.float64)
-    outputs = [block(x) for block in blocks]
-    torch.testing.assert_close(*outputs)
-    for out in outputs:
+    found = {}
+    for is_fast in (True, False):
+        block.zero_grad()
+        with ad.fast_paths(is_fast):
+            out = block(x)
+        assert (block.stats.path == "native") == (is_fast and d <= 4)
         out.square().sum().backward()
-    for one, other in zip(blocks[0].parameters(), blocks[1].parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
+        found[is_fast] = [out.detach(), *(parameter.grad for parameter in block.parameters())]
+    for one, other in zip(*found.values(), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 # Several at once

@@ -119,6 +119,12 @@ def branch(layer: nn.Module) -> Branch:
 def warn_of_skip(unit: nn.Module, y: State, slope: State) -> None:
     """Warn once of a unit that adds its input back, where the graph of its first evaluation tells so."""
     if unit not in _TOLD and any(map(_adds_back, y, slope)):
+        tell_of_skip(unit)
+
+
+def tell_of_skip(unit: nn.Module) -> None:
+    """The warning, once for every unit."""
+    if unit not in _TOLD:
         _TOLD.add(unit)
         warn(
             f"unit {type(unit).__name__} adds its input back, and so does every step of the solver; for a layer "

@@ -1,6 +1,6 @@
 """Units that are chains of layers, one after another: what a faster path may know about a unit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -12,8 +12,8 @@ Named = tuple[tuple[str, nn.Module], ...]
 LISTED: dict[type[nn.Module], Callable[[Any], Named]] = {}
 """How a unit lists its layers, by its exact class: a subclass may do anything."""
 
-RELU, TANH = ("", nn.ReLU()), ("", nn.Tanh())
-"""Activations that a unit calls as functions."""
+RELU = ("", nn.ReLU())
+"""A ReLU that a unit calls as a function."""
 
 _GLOBAL_HOOKS = (
     torch.nn.modules.module._global_forward_hooks,
@@ -32,7 +32,12 @@ def listed(unit: nn.Module) -> Named | None:
 
 def is_unwatched(unit: nn.Module) -> bool:
     """Whether calling a unit's modules does no more than their classes do."""
-    return not any(_GLOBAL_HOOKS) and not any(_is_watched(module) for module in unit.modules())
+    return are_unwatched(unit.modules())
+
+
+def are_unwatched(modules: Iterable[nn.Module]) -> bool:
+    """The same of modules that are at hand."""
+    return not any(_GLOBAL_HOOKS) and not any(_is_watched(module) for module in modules)
 
 
 def _is_watched(module: nn.Module) -> bool:

@@ -80,8 +80,6 @@ def _refusal(given: Pass, y: State) -> str | None:
         return "faster paths are switched off"
     if given.gradient != "backprop":
         return f"gradient={given.gradient!r}; they know 'backprop'"
-    if given.plan is None:
-        return "the scheme chooses its own steps"
     if given.precision[0]:
         return "mixed precision is on"
     if torch.jit.is_tracing() or is_transformed() or torch.autograd.forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateImportUsage]

@@ -14,6 +14,7 @@ from torch.nn.utils.parametrize import is_parametrized
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.branch import Whole, is_layered
 from anydepth.deploy.exported import agrees, exported
+from anydepth.deploy.private_trace import noted, private_trace
 from anydepth.errors import ConfigError, UnitError
 from anydepth.solve.plan import Step, Terms
 from anydepth.solve.tensors import State
@@ -57,7 +58,7 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
             if isinstance(part, ContinuousBlock):
                 module._modules[name] = unrolled[part]
     try:
-        graph = fx.symbolic_trace(root)
+        graph = private_trace(root)
     except _UNTRACED as error:
         if inputs is not None:
             return exported(root, inputs)
@@ -85,7 +86,7 @@ def _write_plainly(graph: fx.GraphModule) -> None:
     graph.eval()
 
 
-@fx.wrap
+@noted
 def _plus(y: Tensor, slope: Tensor, factor: float) -> Tensor:
     """One term of a sum over slopes; a call of its own in the graph until `_write_sums`."""
     return torch.add(y, slope, alpha=factor)
@@ -197,7 +198,6 @@ def _write_sums(graph: fx.GraphModule) -> None:
         if node.target is not _plus:
             continue
         state, slope, factor = node.args
-        node.meta.pop("is_wrapped", None)
         node.args = (state, slope)
         if is_wide and _is_fresh(graph, slope, _LINEAR) and not _is_shared(graph, slope):
             slope.target = _scaled(graph, str(slope.target), factor)

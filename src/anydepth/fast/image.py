@@ -36,7 +36,9 @@ def attempt(given: Pass, y: State) -> Ready | str:
     layers = layers_of(given.unit)
     if layers is None:
         return "the unit is no plain chain of convolutions, batch norms and ReLUs that keeps the image's size"
-    if given.roles.constants or given.plan is None or given.plan.steps[0].links is None:
+    if given.plan is None:
+        return "the scheme chooses its own steps"
+    if given.roles.constants or given.plan.steps[0].links is None:
         return "the unit has constants, or a stage of the scheme does not use the one before it"
     if not _fits(given, layers, start):
         return "precisions, modes or channels differ, or weights are shared"

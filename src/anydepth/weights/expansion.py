@@ -84,6 +84,7 @@ class ExpansionReading:
     def __post_init__(self) -> None:
         one_hot = transfer.is_one_hot(self.design_UK)
         self._picks = [int(k) for k in self.design_UK.argmax(axis=1)] if one_hot else None
+        self._places = tuple(self._picks[i] for i in self.index) if self._picks is not None else ()
         self._fits: transfer.Fit | None = None
 
     @property
@@ -97,6 +98,12 @@ class ExpansionReading:
             parts = stored_KX.unbind(0)
             return [parts[k] for k in self._picks]
         return torch.tensordot(self._tensor("design", stored_KX), stored_KX, dims=1).unbind(0)
+
+    def stacked(self, stored_KX: Tensor) -> tuple[Tensor, tuple[int, ...]]:
+        """theta at distinct instants as one tensor, and which of its rows each instant reads."""
+        if self._picks is not None:
+            return stored_KX, self._places
+        return torch.tensordot(self._tensor("design", stored_KX), stored_KX, dims=1), self.index
 
     def fit(self, stored_KX: Tensor, samples_SX: Tensor) -> Tensor:
         fitted = torch.tensordot(self._tensor("from_samples", stored_KX), samples_SX, dims=1)

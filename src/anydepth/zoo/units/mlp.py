@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.block.listed import LISTED, RELU
 from anydepth.errors import ConfigError
 from anydepth.zoo.parts import UNITS
 
@@ -31,9 +30,3 @@ class MLP(nn.Module):
         for inner in self.inner:
             x = inner(x).relu()
         return self.out(x)
-
-
-LISTED[MLP] = lambda unit: (
-    *(part for i, inner in enumerate(unit.inner) for part in ((f"inner.{i}", inner), RELU)),
-    ("out", unit.out),
-)

@@ -4,7 +4,6 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.block.listed import LISTED, TANH
 from anydepth.zoo.parts import UNITS
 
 
@@ -21,6 +20,3 @@ class TanhNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.inner(x).tanh())
-
-
-LISTED[TanhNet] = lambda unit: (("inner", unit.inner), TANH, ("out", unit.out))

@@ -4,7 +4,6 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.block.listed import LISTED, RELU
 from anydepth.zoo.parts import UNITS
 
 
@@ -26,12 +25,3 @@ class VectorConvField(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.conv3(self.conv2(self.conv1(x.unsqueeze(-2)).relu()).relu()).squeeze(-2)
-
-
-LISTED[VectorConvField] = lambda unit: (
-    ("conv1", unit.conv1),
-    RELU,
-    ("conv2", unit.conv2),
-    RELU,
-    ("conv3", unit.conv3),
-)

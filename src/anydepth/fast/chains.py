@@ -1,0 +1,142 @@
+"""The path for small fields: chains of linear layers and activations as machine code, whatever class they are of.
+
+The unit is called once with stand-ins (`native/trace.py`), which gives a program; kernels carry a few rows of the batch
+at a time through all steps of it, and exactly back (`native/kernels.py`). Results are those of the general path up to
+rounding; gradients of gradients are autograd's. Needs numba: `pip install 'anydepth[fast]'`.
+"""
+
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack  # pyright: ignore
+
+from anydepth.block.branch import tell_of_skip
+from anydepth.block.general import stats_of
+from anydepth.block.listed import are_unwatched
+from anydepth.block.passes import Outcome, Pass, Ready
+from anydepth.block.paths import PATHS
+from anydepth.block.roles import Kind
+from anydepth.executor.executor import Executor
+from anydepth.executor.image import Image
+from anydepth.fast.native.guard import Guard
+from anydepth.fast.native.program import Program, adds_back
+from anydepth.fast.native.stand_ins import Trace, Uniform, Unknown
+from anydepth.fast.native.trace import traced
+from anydepth.solve.tensors import State
+
+LARGEST = 150_000
+"""Multiplications per row and evaluation; above it a maths library's products are faster."""
+
+
+_PLAIN = (Tensor, nn.Parameter)
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
+
+
+@PATHS.register("native")
+def attempt(given: Pass, y: State) -> Ready | str:
+    """The whole integration as one function, if the unit does nothing that the kernels do not know."""
+    if given.is_tuple or given.args or given.kwargs:
+        return "the unit takes more than one tensor and t"
+    (start,) = y
+    if not _has_numba():
+        return "numba is not installed; pip install 'anydepth[fast]'"
+    reason = _refusal(given, start)
+    if reason is not None:
+        return reason
+    program = found_program(given, start)
+    return program if isinstance(program, str) else partial(_solved, given, program, start)
+
+
+def _refusal(given: Pass, y: Tensor) -> str | None:
+    """Why a pass cannot be native, whatever the unit does."""
+    if given.shared or y.dim() < 1 or y.numel() == 0:
+        return "the unit has counters or constants, or x is empty"
+    if y.device.type != "cpu" or y.dtype not in (torch.float32, torch.float64) or given.dtype != y.dtype:
+        return "x is not in float32 or float64 on a CPU"
+    if type(y) not in _PLAIN or y.layout != torch.strided:
+        return "x is no plain tensor"
+    if _len_torch_dispatch_stack() or _len_torch_function_stack():
+        return "a mode of PyTorch watches all operations"
+    for name, part in given.lifted.items():
+        stored = given.held[name][0]
+        is_like_x = type(stored) in _PLAIN and stored.dtype == y.dtype and stored.device == y.device
+        if part.kind is not Kind.PARAMETER or not is_like_x:
+            return "weights have another precision or device than x, or there is state"
+    return None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A unit's program, or why it has none, and what it depends on."""
+
+    guard: Guard
+    found: Program | str
+
+
+_LOOKS: "WeakKeyDictionary[nn.Module, dict[Any, _Look]]" = WeakKeyDictionary()
+_MOST_LOOKS = 16
+
+
+def found_program(given: Pass, y: Tensor) -> Program | str:
+    """What the unit does with a row of x, or why the kernels cannot do it; kept as long as the unit does not change."""
+    looks = _LOOKS.setdefault(given.unit, {})
+    key = (y.shape, y.dtype, given.has_time, torch.is_grad_enabled())
+    look = looks.get(key)
+    guard = None if look is None else look.guard
+    if not are_unwatched(given.unit.modules() if guard is None else guard.modules):
+        return "somebody watches the unit's modules"
+    if look is not None and (look.guard.is_closed or isinstance(look.found, str)) and look.guard.holds():
+        return look.found
+    before = Guard(given.unit)
+    try:
+        found = program_of(given, y)
+        if found.multiplications > LARGEST:
+            found = "the unit's layers are so wide that the maths library is as fast"
+    except Unknown as error:
+        found = str(error)
+    if before.undo():
+        found = "the unit changes something outside of itself whenever it is called"
+    if len(looks) >= _MOST_LOOKS:
+        looks.clear()
+    looks[key] = _Look(Guard(given.unit), found)
+    return found
+
+
+def program_of(given: Pass, y: Tensor) -> Program:
+    """What the unit does with a row of x, by calling an image of it once with stand-ins."""
+    trace = Trace(y.dtype)
+    names = tuple(given.lifted)
+    call = Executor(Image(given.unit), names, given.aliases)
+    tensors = [Uniform(trace, ("theta", name), part.shape, True) for name, part in given.lifted.items()]
+    for (table, key), tensor in zip(call.own, tensors, strict=True):
+        table[key] = tensor
+    for i, table, key in call.others:
+        table[key] = tensors[i]
+    try:
+        program = traced(call.root, y.shape, trace, given.has_time)
+    except Unknown:
+        raise
+    except Exception as error:  # whatever a unit does with stand-ins that it would not do with tensors
+        raise Unknown(f"the unit cannot be traced: {str(error).splitlines()[0]:.100}") from None
+    if call.written():
+        raise Unknown("the unit writes to its attributes")
+    return program
+
+
+def _solved(given: Pass, program: Program, y: Tensor) -> Outcome:
+    from anydepth.fast.native import adaptive_steps, fixed_steps  # numba is imported when it is needed
+
+    if adds_back(program) and y.requires_grad and torch.is_grad_enabled():
+        tell_of_skip(given.unit)
+    if given.plan is None:
+        return adaptive_steps.solve(given, program, y)
+    return Outcome((fixed_steps.solve(given, given.plan, program, y),), stats_of(given.plan))

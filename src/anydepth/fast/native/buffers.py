@@ -1,0 +1,48 @@
+"""Memory that is used again: a training step keeps megabytes, which are costly to take from the system."""
+
+import os
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+MOST_BYTES = 256 * 2**20
+"""How much may lie idle."""
+
+_lock = threading.Lock()
+_idle: list[np.ndarray] = []
+
+
+def _unlock() -> None:
+    """In a forked process the thread that held the lock is gone."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
+def take(size: int, dtype: Any) -> np.ndarray:
+    """An array of so many numbers, with anything in it; it comes back by itself when nobody holds it any more."""
+    needed = size * np.dtype(dtype).itemsize
+    with _lock:
+        fitting = [i for i, base in enumerate(_idle) if needed <= base.nbytes <= 4 * needed + 4096]
+        base = _idle.pop(min(fitting, key=lambda i: _idle[i].nbytes)) if fitting else None
+    if base is None:
+        base = np.empty(needed, np.uint8)
+    array = base[:needed].view(dtype)
+    lent = np.frombuffer(memoryview(array), dtype)  # pyright: ignore[reportArgumentType]
+    weakref.finalize(lent, _give_back, base).atexit = False
+    return lent
+
+
+def _give_back(base: np.ndarray) -> None:
+    if not _lock.acquire(blocking=False):  # the collector may run anywhere, also in this thread inside `take`
+        return
+    try:
+        _idle.append(base)
+        while sum(part.nbytes for part in _idle) > MOST_BYTES:
+            _idle.pop(0)
+    finally:
+        _lock.release()
