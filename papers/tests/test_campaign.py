@@ -9,16 +9,16 @@ import pytest
 import torch
 
 from anydepth.errors import NumericalError
-from anydepth.runs.config import ModelSettings, read_config
 from anydepth.surgery.store import load, save
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign import run as campaign_run
-from anydepth_papers.campaign.nets import Net, nets
+from anydepth_papers.campaign.nets import nets
 from anydepth_papers.campaign.run import train_net
 from anydepth_papers.campaign.state import share_done, state_of
 from anydepth_papers.nets import evaluations_of, packed, unpacked
 from anydepth_papers.resnets import as_blocks, shortened, skipped
 from processes import Started
+from tiny_net import tiny
 
 SMALL = {"channels": [4, 6], "image": [1, 8, 8], "pool": 2, "classes": 3}
 
@@ -105,28 +105,6 @@ def test_work_done_grows_with_the_steps():
     assert share_done(grown, 15) == pytest.approx(15 * 2 / (15 * 2 + 6 * 3 + 3 * 5 + 3 * 9))
 
 
-class Tiny(Net):
-    """A net of the campaign in small."""
-
-    def config(self):
-        return read_config(
-            {
-                "seed": self.seed,
-                "threads": 1,
-                "checkpoint_minutes": 0,
-                "data": {"name": "digits", "validation": 100, "limit": 200},
-                "model": self.model.model_dump(),
-                "optimizer": {"name": "sgd", "lr": 0.1},
-                "training": {"epochs": 4, "batch": 50},
-            }
-        )
-
-
-def tiny(title="tiny"):
-    options = {"channels": [4], "pool": 4, "layers": 2, "survival": 0.5}
-    return Tiny(title, "for tests", ModelSettings(name="resnet", options=options), 0, False)
-
-
 def test_a_net_is_trained_noted_and_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign_run, "nets", lambda: (tiny("a"), tiny("b")))
     monkeypatch.setattr(campaign_run.os, "nice", lambda _: 0)
@@ -155,16 +133,12 @@ def test_a_net_that_diverges_is_noted_and_the_others_go_on(tmp_path, monkeypatch
     assert state_of(tiny(), tmp_path).word == "done"
 
 
-def go(folder):
-    train_net(tiny(), folder, None)
-
-
 def test_killed_twice_and_resumed_it_is_the_same_net(tmp_path):
     """Stochastic depth included: its draws are those of the training step."""
     whole, killed, told = tmp_path / "whole", tmp_path / "killed", tmp_path / "told"
-    Started(told, go, whole).communicate()
+    Started(told, train_net, tiny(), whole, None).communicate()
     for wanted in (1, 2):
-        process = Started(told, go, killed)
+        process = Started(told, train_net, tiny(), killed, None)
         until = time.monotonic() + 60
         metrics = killed / "metrics.jsonl"
         while process.poll() is None and time.monotonic() < until:
@@ -174,7 +148,7 @@ def test_killed_twice_and_resumed_it_is_the_same_net(tmp_path):
             time.sleep(0.005)
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-    last = Started(told, go, killed)
+    last = Started(told, train_net, tiny(), killed, None)
     last.communicate()
     assert last.returncode == 0
     assert (killed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()

@@ -15,8 +15,8 @@ from anydepth import artifact
 from anydepth.errors import StorageError
 from anydepth.train.training import train
 from crashing import config, orphans, remains, train_and_crash
+from journeys.test_crash import failing, newest_files, newest_whole
 from soak.kills import in_process
-from test_crash import failing, newest_files, newest_whole
 
 
 @cache

@@ -13,9 +13,9 @@ from functools import cache
 from anydepth.runs.folder import open_run
 from anydepth.train.training import train
 from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash
+from journeys.test_whole import check_compressed, check_exported, check_swept
 from processes import command
 from small_runs import tiny
-from test_whole import check_compressed, check_exported, check_swept
 
 LONGER = "training.epochs=12"
 KINDS = {

@@ -24,9 +24,9 @@ from anydepth.runs.checkpoint import read_checkpoint
 from anydepth.runs.folder import open_run
 from anydepth.runs.metrics import read_metrics
 from crashing import config, train_and_crash
+from journeys.test_hostile import put_tensors, saved, saved_in
+from journeys.test_whole import exported
 from soak.fuzz import fuzz
-from test_hostile import put_tensors, saved, saved_in
-from test_whole import exported
 
 MINUTES = 5.0
 

@@ -17,8 +17,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 os.environ.setdefault("MKL_CBWR", "AVX2")
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS))
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+PLACES = [str(TESTS), str(TESTS / "support")]
+sys.path[:0] = PLACES
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (*PLACES, os.environ.get("PYTHONPATH"))))
 
 
 def parts():

@@ -20,12 +20,13 @@ from anydepth.deploy.export.export import call_of, export
 from anydepth.deploy.export.formats import FORMATS, traced
 from anydepth.deploy.export.parity import compare
 from anydepth.deploy.export.ports import drawn, inputs_of, output_of
+from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ModelFileError
 from anydepth.runs.folder import open_run, save_derived
 from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank
-from test_freeze import FIXED, trained
+from small_units import trained
 
 IMAGES = Facts(task="classify", kind="images", shape=(1, 8, 8), labels=tuple("abcdefghij"), mean=(8.0,), std=(6.0,))
 SENTENCES = Facts(task="tag", kind="sentences", shape=(), labels=tuple("ABCDE"), words=tuple(map(str, range(30))))
@@ -53,7 +54,7 @@ def parity_of(model, facts, suffix):
     return compare(call_of(model), call_of(frozen), form.open(content, ports), facts, (dtype, dtype))
 
 
-@pytest.mark.parametrize("scheme", FIXED)
+@pytest.mark.parametrize("scheme", fixed_schemes())
 @pytest.mark.parametrize("name", ["image", "tagger", pytest.param("flow", marks=pytest.mark.slow)])
 def test_frozen_says_what_the_model_says_at_every_batch(name, scheme):
     """To 1e-5, with the same predictions."""
@@ -70,7 +71,7 @@ def test_frozen_says_what_the_model_says_at_every_batch(name, scheme):
 
 FEW = ("flow", "heun", 3, ".pt2")
 """The others are exported by way of runs, below."""
-REST = [case for case in product(FACTS, FIXED, (1, 3, 4), FORMATS) if case != FEW]
+REST = [case for case in product(FACTS, fixed_schemes(), (1, 3, 4), FORMATS) if case != FEW]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Files that earlier versions wrote (tests/kept, November 2026) still load, resume, and give the same outputs."""
+"""Files that earlier versions wrote (in kept/, November 2026) still load, resume, and give the same outputs."""
 
 import json
 import shutil

@@ -11,20 +11,9 @@ from torch import nn
 
 import anydepth as ad
 from anydepth.block.form import weights_of
-from anydepth.depth.schemes import SCHEMES
+from anydepth.depth.schemes import fixed_schemes
 from anydepth.errors import ConfigError, UnitError
-
-FIXED = [name for name in SCHEMES.names() if not SCHEMES[name].is_adaptive]
-
-
-def trained(model, *inputs):
-    """With statistics and weights that are not those of the beginning."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    for _ in range(3):
-        model(*inputs)
-    return model.eval()
+from small_units import trained
 
 
 def image_net(**options):
@@ -239,7 +228,7 @@ class Around(nn.Module):
         return y + self.second(y)
 
 
-@pytest.mark.parametrize("scheme", FIXED)
+@pytest.mark.parametrize("scheme", fixed_schemes())
 def test_sums_are_written_over_states_that_nobody_reads_again(scheme):
     turned = nn.Sequential(ad.ContinuousBlock(Turned, scheme=scheme, steps=3)).eval()
     coupled = ad.ContinuousBlock(Coupled, scheme=scheme, steps=3).eval()
