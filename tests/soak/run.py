@@ -44,6 +44,7 @@ def parts():
         Part(f"fuzzing of {name}", "F6, F7" if name not in DATA else "F7, F8", 300, 60, readers.fuzzed(name), "s")
         for name in readers.READERS
     ]
+    found += [Part(name, fault, 1, 1, long.cases_of(*where), "run") for fault, name, *where in TESTED]
     return [
         *found,
         Part("paths against a plain pass", "F10", 100_000, 100, paths.differences, "cases"),
@@ -53,6 +54,24 @@ def parts():
     ]
 
 
+TESTED = (
+    ("F6", "hostile files", "journeys/test_hostile.py journeys/test_edges.py"),
+    ("F8", "corrupt data sets", "data/test_data_files.py journeys/test_commands.py", "data_files or corrupt"),
+    ("F9", "losses and gradients that are not finite", "train/test_train.py journeys/test_commands.py", "finite"),
+    ("F10", "diverging, stiff and NaN fields", "solve/test_adaptive.py solve/test_detest.py"),
+    ("F11", "wrong values of every config field", "runs/test_config.py"),
+    (
+        "F12",
+        "predict with bad inputs",
+        "journeys/test_commands.py journeys/test_edges.py",
+        "predict or arrays or formats",
+    ),
+    ("F13", "two processes in one folder", "journeys/test_crash.py", "in_use"),
+    ("F14", "SIGTERM and Ctrl-C", "journeys/test_crash.py", "signal"),
+    ("F16", "another number of ranks", "journeys/test_ranks.py"),
+    ("F18", "export parity", "deploy/test_export.py deploy/test_freeze.py"),
+    ("F19", "whole or nothing", "journeys/test_whole.py"),
+)
 DATA = ("idx", "CIFAR", "CoNLL-U", "imagefolder", "csv", "npz")
 
 
