@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+INTEGRATIONS := .venv-integrations
 
-.PHONY: demo test soak evidence studies campaign campaign-status lint check bench format clean
+.PHONY: demo test test-integrations soak evidence studies campaign campaign-status lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -11,6 +12,10 @@ demo: $(READY)
 # Each worker starts with half of the tests, in their order, so that runs shared by a file are made once.
 test: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# The tests with Lightning, Accelerate and transformers, which `make test` skips, in an environment of their own.
+test-integrations: $(INTEGRATIONS)/.ready
+	$(INTEGRATIONS)/bin/pytest tests -m integrations -rs
 
 # The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
 evidence: $(READY)
@@ -63,5 +68,11 @@ $(READY): pyproject.toml papers/pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' -e papers
 	touch $(READY)
 
+$(INTEGRATIONS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lightning,accelerate,transformers]' -e papers
+	touch $@
+
 clean:
-	rm -rf .venv demo-output
+	rm -rf .venv $(INTEGRATIONS) demo-output

@@ -64,6 +64,14 @@ def modules_of(kind: str) -> list[ModuleType]:
     return found
 
 
+def origin_of(module: ModuleType) -> str:
+    """What a module of commands came by, as errors name it."""
+    for (name, kind), found in _found.items():
+        if kind == "command" and isinstance(found, list) and module in found:
+            return f"plugin {name!r}, module {module.__name__}"
+    return f"--import {module.__name__}"
+
+
 def lists() -> dict[str, Any]:
     """Registries of the plugins' own, by title."""
     found = {}

@@ -165,6 +165,7 @@ def test_distributed_checkpoints_restore_into_the_form_that_was_adopted(tmp_path
     assert torch.equal(other.eval()(X), model.eval()(X))
 
 
+@pytest.mark.integrations
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("basis", "scheme"), FORMS)
 def test_accelerate_keeps_every_form(basis, scheme, tmp_path):
@@ -188,6 +189,7 @@ def resumed(model, folder):
     accelerator.save_state(folder)
 
 
+@pytest.mark.integrations
 @pytest.mark.filterwarnings("ignore")
 def test_accelerates_resume_is_refused_where_it_would_train_nothing(tmp_path):
     """Accelerate makes the optimiser first and loads then."""
@@ -197,6 +199,7 @@ def test_accelerates_resume_is_refused_where_it_would_train_nothing(tmp_path):
         resumed(net(), tmp_path / "state")
 
 
+@pytest.mark.integrations
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("basis", "scheme"), FORMS)
 def test_lightning_keeps_every_form(basis, scheme, tmp_path):

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import anydepth as ad
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.integrations, pytest.mark.filterwarnings("ignore")]
 
 X = torch.linspace(-1, 1, 48, dtype=torch.float32).reshape(16, 3)
 Y = (X.sum(1) > 0).long()

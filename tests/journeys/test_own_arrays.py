@@ -7,8 +7,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from anydepth.data.facts import Facts
 from anydepth.data.images import Images
 from anydepth.data.source import SOURCES
+from anydepth.data.windows import Windows
 from command import assert_refused, run_command
 
 RANDOM = np.random.default_rng(0)
@@ -28,6 +30,7 @@ GOOD = {
     },
     "vectors": {"X": SERIES[:, :, 0], "y": KINDS},
     "windows": {"x": SERIES, "y": SERIES[:, -1] * 1000},
+    "one channel": {"x": SERIES[..., :1], "y": KINDS},
 }  # fmt: skip
 
 
@@ -35,18 +38,67 @@ GOOD = {
 def test_arrays_are_trained_on_with_the_recipe_that_fits(name, tmp_path, capsys):
     path = tmp_path / "arrays.npz"
     np.savez_compressed(path, **GOOD[name])
-    is_image = name not in ("vectors", "windows")
-    narrow = ("--set", "model.options.channels=[4]") if is_image else ()
+    model = {"vectors": "tabular", "windows": "series", "one channel": "series"}.get(name, "image")
+    narrow = ("--set", "model.options.channels=[4]") if model == "image" else ()
     words = ("--epochs", "1", "--batch", "8", "--lr", "0.01", *narrow, "--out", tmp_path / "run")
     done = run_command(capsys, "train", path, *words)
     assert done.code == 0, done.err
     config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert (config["training"]["batch"], config["optimizer"]["lr"]) == (8, 0.01)
-    assert config["model"]["name"] == ("image" if is_image else "tabular")
-    if name == "windows":
-        np.save(tmp_path / "new.npy", SERIES[:4])
+    assert config["model"]["name"] == model
+    new = {"windows": SERIES[:4], "one channel": SERIES[:4, :, 0]}.get(name)
+    if new is not None:
+        np.save(tmp_path / "new.npy", new)
         done = run_command(capsys, "predict", tmp_path / "run", tmp_path / "new.npy", "--json")
         assert len(json.loads(done.out)["predictions"][str(tmp_path / "new.npy")]) == 4
+
+
+def phases(count, times=24):
+    """Windows in which the order of times is all that tells the classes apart: saw teeth that rise, or fall."""
+    random = np.random.default_rng(0)
+    kinds = np.arange(count) % 2
+    teeth = (np.arange(times) / 6 + random.uniform(0, 1, (count, 1))) % 1
+    return np.where(kinds[:, None] == 1, teeth, 1 - teeth)[..., None].astype(np.float32), kinds
+
+
+def test_windows_keep_their_times_through_training_export_and_prediction(tmp_path, capsys):
+    inputs, kinds = phases(160)
+    np.savez(tmp_path / "teeth.npz", x=inputs, y=np.array(["fall", "rise"])[kinds])
+    run = tmp_path / "run"
+    done = run_command(capsys, "train", tmp_path / "teeth.npz", "--epochs", "6", "--out", run)
+    assert done.code == 0, done.err
+    facts = json.loads((run / "run.json").read_text())["facts"]
+    assert (facts["kind"], facts["shape"], len(facts["mean"])) == ("series", [24, 1], 1)
+    assert json.loads(run_command(capsys, "evaluate", run, "--json").out)["test_accuracy"] > 90
+    exported = tmp_path / "teeth.pt2"
+    assert run_command(capsys, "export", run, "--to", exported).code == 0
+    assert "channel" in json.loads((tmp_path / "teeth.pt2.json").read_text())["preparation"]
+    np.save(tmp_path / "new.npy", inputs[:6])
+    for model in (run, exported):
+        found = json.loads(run_command(capsys, "predict", model, tmp_path / "new.npy", "--json").out)
+        answers = [row["label"] for row in found["predictions"][str(tmp_path / "new.npy")]]
+        assert answers == ["fall", "rise"] * 3
+    np.save(tmp_path / "short.npy", inputs[:6, :20])
+    assert_refused(run_command(capsys, "predict", run, tmp_path / "short.npy"), 3, "(6, 20, 1)", "(count, 24, 1)")
+
+
+def test_the_recipe_for_tables_flattens_windows(tmp_path, capsys):
+    np.savez(tmp_path / "arrays.npz", x=SERIES, y=KINDS)
+    words = ("--set", "data.name=npz", "--set", f"data.options.file={tmp_path / 'arrays.npz'}", "--epochs", "1")
+    done = run_command(capsys, "train", "tabular", *words, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert config["facts"]["shape"] == [6, 2]
+
+
+def test_windows_are_standardised_as_facts_of_flat_ones_say():
+    """Runs of earlier versions took windows for vectors."""
+    table = Windows(SERIES, KINDS, ("0", "1", "2"))
+    flat = SERIES.reshape(30, -1)
+    about = {"mean": tuple(flat.mean(0).tolist()), "std": tuple(flat.std(0).tolist())}
+    facts = Facts(task="classify", kind="vectors", shape=(12,), labels=("0", "1", "2"), **about)
+    (found,) = table.batch(np.arange(30), facts).inputs
+    np.testing.assert_allclose(found.numpy(), (flat - flat.mean(0)) / flat.std(0), rtol=1e-5, atol=1e-6)
 
 
 def test_every_class_gives_its_share_to_the_test_part(tmp_path):

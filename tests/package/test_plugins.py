@@ -25,6 +25,7 @@ PACKAGE = {
     "commands/hello.py": "import typer\n\ndef register(app):\n    app.command('hello')(lambda: typer.echo('hello'))\n",
     "broken.py": "raise RuntimeError('a fuse blew')\n",
     "whole.py": "import typer\n\ndef register(app):\n    app.command('whole')(lambda: typer.echo('whole'))\n",
+    "clumsy.py": "def register(app):\n    app.no_such_method('hello')\n",
     "direct.py": "def register():\n    from test_plugins import HOLDER\n    HOLDER[0].add('direct', 3)\n",
 }
 HOLDER: list[Registry] = []
@@ -134,6 +135,17 @@ def test_a_broken_plugin_is_named_and_the_other_commands_work(commands, capsys):
     helped = run_command(capsys, "--help")
     assert helped.code == 0
     assert "plugin 'bad'" in helped.err
+
+
+def test_an_error_in_register_names_the_plugin_and_the_other_commands_work(commands, capsys):
+    commands(bad="some_plugin.clumsy", some="some_plugin.plugin")
+    assert_refused(run_command(capsys, "hello"), 2, "plugin 'bad'", "some_plugin.clumsy", "no_such_method")
+    helped = run_command(capsys, "--help")
+    assert helped.code == 0
+    assert "plugin 'bad'" in helped.err
+    assert "hello" in helped.out
+    done = run_command(capsys, "data", "path", "--import", "some_plugin.clumsy")
+    assert_refused(done, 2, "some_plugin.clumsy", "no_such_method")
 
 
 def test_lists_of_plugins_are_listed(commands, capsys):

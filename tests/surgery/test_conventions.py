@@ -162,6 +162,33 @@ def test_pytorchs_average_is_refined_like_a_model():
     averaged.update_parameters(model)
 
 
+@pytest.mark.parametrize("use_buffers", [False, True])
+def test_pytorchs_average_follows_a_model_that_was_refined(use_buffers):
+    """The average is what EMA makes of the same steps; state that is not averaged is the model's."""
+    model = net()
+    decay = get_ema_multi_avg_fn(0.9)
+    averaged, ema = AveragedModel(model, multi_avg_fn=decay, use_buffers=use_buffers), ad.EMA(model, 0.9)
+    averaged.n_averaged += 1  # so that its first update averages too
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        if step == 2:
+            ad.refine(model, optimizer=optimizer)
+        steps(model, optimizer, 1, ema)
+        averaged.update_parameters(model)
+    block = averaged.module[1]
+    assert block.solver == model[1].solver
+    for name, mean in averaged.module.named_parameters():
+        torch.testing.assert_close(mean, dict(ema.average.named_parameters())[name], rtol=1e-12, atol=1e-12)
+
+
+def test_pytorchs_average_of_a_model_without_blocks_is_left_alone():
+    ad.refine(net())
+    plain = nn.Linear(2, 2)
+    averaged = AveragedModel(plain)
+    averaged.update_parameters(plain)
+    assert torch.equal(averaged.module.weight, plain.weight)
+
+
 def test_lbfgs_forgets_its_history_with_a_warning_and_goes_on():
     model = net()
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)

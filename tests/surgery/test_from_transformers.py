@@ -15,7 +15,10 @@ LLAMA = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "i
 GPT = {"n_embd": 16, "n_layer": 3, "n_head": 2, "n_positions": 16}
 ENDS = {"bos_token_id": 1, "eos_token_id": 2}
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.integrations,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
+]
 
 
 def bert(**options):

@@ -164,14 +164,24 @@ def _join_plugins(given: list[str]) -> None:
 
 @cache
 def _register_commands() -> None:
+    errors: list[PluginError] = []
     for module in plugins.modules_of("command"):
-        _register(module)
+        try:
+            _register(module)
+        except PluginError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _register(module: ModuleType) -> None:
     """Add a module's commands, once."""
     if module not in _joined:
-        module.register(app)
+        try:
+            module.register(app)
+        except Exception as error:
+            what = f"{plugins.origin_of(module)}: register(app) fails: {type(error).__name__}: {error}"
+            raise PluginError(f"{what}; mend or remove it; --debug shows where") from error
         _joined.append(module)
 
 

@@ -79,7 +79,7 @@ def _show(found: dict[str, list[dict[str, Any]]]) -> None:
         return
     has_places = len(rows) > len(found)
     table = Table()
-    for name in ("file", *(["example"] if has_places else []), *_columns(rows[0][2])):
+    for name in ("file", *(["example"] if has_places else []), *_heads(rows[0][2])):
         table.add_column(name, justify="left" if name.startswith(("file", "label")) else "right", overflow="fold")
     for file, place, entry in rows[:_SHOWN]:
         table.add_row(escape(file), *([place] if has_places else []), *(escape(cell) for cell in _cells(entry)))
@@ -95,10 +95,16 @@ def _columns(entry: dict[str, Any]) -> list[str]:
     return [name + ("" if i == 0 else f" {i + 1}") for i in range(count) for name in ("label", "probability")]
 
 
+def _heads(entry: dict[str, Any]) -> list[str]:
+    """Of several classes, each shares a column with its probability, which leaves room for the names of files."""
+    names = _columns(entry)
+    return names[::2] if "top" in entry else names
+
+
 def _cells(entry: dict[str, Any]) -> list[str]:
-    if "label" not in entry:
-        return [_cell(value) for value in entry.values()]
-    return [_cell(value) for ranked in entry.get("top", [entry]) for value in ranked.values()]
+    if "top" in entry:
+        return [" ".join(map(_cell, ranked.values())) for ranked in entry["top"]]
+    return [_cell(value) for value in entry.values()]
 
 
 def _write_table(path: Path, found: dict[str, list[dict[str, Any]]]) -> None:
@@ -143,5 +149,5 @@ def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:
 
 def _cell(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(f"{x:.4g}" for x in value[:8]) + (", ..." if len(value) > 8 else "")
+        return ", ".join(f"{x:,.6g}" for x in value[:8]) + (", ..." if len(value) > 8 else "")
     return f"{value:.4f}" if isinstance(value, float) else str(value)

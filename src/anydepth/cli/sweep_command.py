@@ -125,6 +125,7 @@ def _table(found: "Sweep") -> Table:
         title_justify="left",
         box=SIMPLE,
         pad_edge=False,
+        padding=(0, 0, 0, 1),  # so that all columns fit into 80 characters
     )
     for name in found.head:
         table.add_column(name, justify="left" if name == "form" else "right", no_wrap=True)

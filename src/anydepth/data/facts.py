@@ -1,5 +1,6 @@
 """What a model must know of the data it was trained on: stored with the run, never read from the data again."""
 
+from math import prod
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -27,14 +28,15 @@ class Facts(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     task: Task
-    kind: Literal["images", "vectors", "sentences"]
+    kind: Literal["images", "vectors", "series", "sentences"]
     shape: tuple[int, ...]
-    """Of one input; () for sentences, whose length varies."""
+    """Of one input, (times, channels) of series; () for sentences, whose length varies."""
     labels: tuple[str, ...] = ()
     """Names of the classes, in the order of the model's outputs."""
     mean: tuple[Finite, ...] = ()
     std: tuple[Finite, ...] = ()
-    """Per channel of images, in the units of the stored values; per feature of records, () for other vectors."""
+    """Per channel of images, in the units of the stored values; per channel of series; per feature of
+    records, () for other vectors."""
     words: tuple[str, ...] = ()
     """The vocabulary of sentences; the first two are padding and the unknown word."""
     fits: bool = False
@@ -56,6 +58,8 @@ class Facts(BaseModel):
             raise ValueError("images need a mean and a positive std for every channel")
         if self.kind == "vectors" and len(self.shape) != 1:
             raise ValueError(f"vectors have one axis, got shape {self.shape}")
+        if self.kind == "series" and len(self.shape) != 2:
+            raise ValueError(f"series have times and channels, got shape {self.shape}")
         self._check_records()
         if (self.task == "regress") == bool(self.labels):
             raise ValueError(f"task {self.task!r} with {len(self.labels)} labels")
@@ -64,7 +68,7 @@ class Facts(BaseModel):
         return self
 
     def _check_records(self) -> None:
-        if self.kind != "images" and self.mean and self.shape != (len(self.mean),):
+        if self.kind != "images" and self.mean and self.shape[-1:] != (len(self.mean),):
             raise ValueError(f"{len(self.mean)} means for shape {self.shape}")
         if len(self.mean) != len(self.std) or not all(spread > 0 for spread in (*self.std, *self.target_std)):
             raise ValueError("every mean needs a positive std")
@@ -83,6 +87,8 @@ class Facts(BaseModel):
             options["image"] = list(self.shape)
         if self.kind == "vectors":
             options["features"] = self.shape[0]
+        if self.kind == "series":
+            options |= {"window": list(self.shape), "features": prod(self.shape)}
         if self.target_mean:
             options |= {"target_mean": list(self.target_mean), "target_std": list(self.target_std)}
         if self.words:

@@ -94,10 +94,12 @@ def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
     shape = tuple(facts.shape)
     if len(shape) == 3 and shape[0] == 1 and array.shape[-2:] == shape[1:] and array.ndim < 4:
         array = array.reshape(-1, *shape)
+    elif facts.kind == "series" and shape[1] == 1 and array.ndim == 2 and array.shape[1] == shape[0] != 1:
+        array = array[..., None]
     elif array.ndim == len(shape):
         array = array[None]
     elif facts.mean and facts.kind == "vectors" and array.ndim > 2 and prod(array.shape[1:]) == shape[0]:
-        array = array.reshape(len(array), -1)  # windows of series
+        array = array.reshape(len(array), -1)  # windows of series, taken for vectors
     allowed = ("uint8", "float32", "float64") if facts.kind == "images" else ("float32", "float64")
     if array.dtype.name not in allowed:
         raise DataError(f"{path} has dtype {array.dtype}, expected {' or '.join(allowed)}")

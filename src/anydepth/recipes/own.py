@@ -52,6 +52,20 @@ def tabular() -> RunConfig:
     )
 
 
+@RECIPES.register("series")
+def series() -> RunConfig:
+    """Your own windows of series: convolutions over time on a state of width 24, midpoint, grown from 1 to 3 hats."""
+    depth = {"basis": "linear", "size": 1, "steps": 1, "scheme": "midpoint"}
+    return RunConfig(
+        data=DataSettings(name="npz"),
+        model=ModelSettings(name="series", options={"width": 24, **depth}),
+        optimizer=AdamW(lr=0.004, weight_decay=0.02, decay="weights"),
+        schedule=Cosine(warmup=20),
+        training=TrainingSettings(epochs=30, batch=32),
+        refine=RefineSettings(at=(8, 16)),
+    )
+
+
 def looks_like_data(text: str) -> bool:
     """Whether a word is meant to be a path of data: it is one, or has its endings or slashes."""
     lower = text.lower()
@@ -71,7 +85,7 @@ def recipe_for(path: Path) -> RunConfig:
         return with_data(tabular(), "csv", {"file": place})
     if lower.endswith(".npz"):
         source = Npz(path.parent, place)
-        return with_data(image() if source.is_images else tabular(), "npz", {"file": place})
+        return with_data(RECIPES[source.default_recipe](), "npz", {"file": place})
     raise ConfigError(
         f"{path} is neither a recipe nor data; expected a folder of images, {', '.join(SUFFIXES)} or .npz"
     )
@@ -96,7 +110,8 @@ def fixed_places(config: RunConfig) -> RunConfig:
 
 def advice_for(name: str) -> str:
     """How a dataset is trained on, for people who took its name for a recipe."""
-    mine = [recipe for recipe in RECIPES if recipe not in ("image", "tabular") and RECIPES[recipe]().data.name == name]
+    named = [recipe for recipe in RECIPES if recipe not in ("image", "series", "tabular")]
+    mine = [recipe for recipe in named if RECIPES[recipe]().data.name == name]
     source = SOURCES[name]
     if issubclass(source, Own):
         return f"{name!r} is a kind of data, not a recipe; train with: anydepth train PATH"

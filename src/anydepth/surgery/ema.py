@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel
 
+from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import weights_of
 from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_in
@@ -65,9 +66,35 @@ def follow(average: nn.Module, model: nn.Module) -> None:
     if mine.keys() != theirs.keys():
         raise ConfigError(f"the average has blocks {sorted(mine)}, the model {sorted(theirs)}; average the same model")
     for name, block in theirs.items():
-        own = mine[name]
-        moving = {n: f for n, f in block.functions.items() if f != own.functions[n]}
-        if moving:
-            own.move(moving, "interpolate")
-        if own.solver != block.solver:
-            own.set_solver(**block.solver.describe())
+        _follow(mine[name], block)
+
+
+def _follow(own: ContinuousBlock, block: ContinuousBlock) -> None:
+    moving = {n: f for n, f in block.functions.items() if f != own.functions[n]}
+    if moving:
+        own.move(moving, "interpolate")
+    if own.solver != block.solver:
+        own.set_solver(**block.solver.describe())
+
+
+def teach_averaged_model() -> None:
+    """From now on PyTorch's AveragedModel follows blocks that were refined, as EMA does.
+
+    It pairs the tensors of two models by their order and would fail on those that have grown, with an error that does
+    not say why. It has no hook for that, so its method is replaced, once, when the first block is refined.
+    """
+    if AveragedModel.update_parameters is not _update_parameters:
+        AveragedModel.update_parameters = _update_parameters
+
+
+_plain_update = AveragedModel.update_parameters
+
+
+def _update_parameters(self: AveragedModel, model: nn.Module) -> None:
+    """Take on the form of the model's blocks, then average as PyTorch does; blocks are paired by their order too."""
+    mine, theirs = list(blocks_in(self.module).values()), list(blocks_in(model).values())
+    if len(mine) == len(theirs):
+        for own, block in zip(mine, theirs, strict=True):
+            if own.functions.keys() == block.functions.keys():
+                _follow(own, block)
+    _plain_update(self, model)

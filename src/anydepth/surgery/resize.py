@@ -17,6 +17,7 @@ from anydepth.errors import AnydepthWarning, ConfigError, choices
 from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import Where, blocks_of, per_block
 from anydepth.surgery.change import Change, Form, relative_error
+from anydepth.surgery.ema import teach_averaged_model
 from anydepth.surgery.optimizer import Replaced, as_optimizers, carry_over
 from anydepth.weights.protocol import WeightFunction
 
@@ -54,6 +55,7 @@ def refine(
         change = _apply(block, "refine", plans[name][0], solvers[name], method, replaced)
         if change.largest_error > EXACT:
             warn(f"block {name!r} was moved to a size that is not nested: {change}", AnydepthWarning, stacklevel=2)
+    teach_averaged_model()
     if optimizers is None:
         watch_retired(list(replaced))
     else:

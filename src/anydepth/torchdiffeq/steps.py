@@ -73,14 +73,17 @@ class Stepper:
 
 
 def _advanced(y: State, terms: Terms, slopes: Sequence[State]) -> State:
-    """y + sum of factor * slope; many components at once where no gradient is asked for."""
-    if len(y) < 3 or torch.is_grad_enabled():
+    """y + sum of factor * slope; many components at once where no gradient is asked for.
+
+    The sum is made first, so that a step rounds at the size of y once.
+    """
+    if not y or len(terms) < 2:
         return advance(y, terms, slopes) if y else ()
-    (first, factor), *rest = terms
-    found = torch._foreach_add(y, slopes[first], alpha=factor)  # pyright: ignore[reportPrivateImportUsage]
-    for j, factor in rest:
-        torch._foreach_add_(found, slopes[j], alpha=factor)  # pyright: ignore[reportPrivateImportUsage]
-    return tuple(found)
+    if len(y) < 3 or torch.is_grad_enabled():
+        (first, factor), *rest = terms
+        total = advance(tuple(part * factor for part in slopes[first]), tuple(rest), slopes)
+        return tuple(part + increment for part, increment in zip(y, total, strict=True))
+    return tuple(torch._foreach_add(y, combined(terms, slopes, len(y))))  # pyright: ignore[reportPrivateImportUsage]
 
 
 def stretched(slope: State, factor: Tensor | None) -> State:

@@ -17,6 +17,7 @@ from anydepth.data.records import MOST_FEATURES, Fields, Records
 from anydepth.data.shares import is_held_out, keys_of_rows
 from anydepth.data.source import SOURCES, Part, no_such_part
 from anydepth.data.table import Table
+from anydepth.data.windows import Windows
 from anydepth.errors import DataError
 
 PAIRS = (
@@ -36,7 +37,7 @@ class Npz(Own):
 
     Arrays are named x and y, inputs and targets, or images and labels; x_train, y_train, x_test and y_test (also
     x_val and y_val) where the parts are given. Images are (count, height, width), with 1 or 3 channels last or first.
-    Windows (count, times, channels) are flattened. Whole numbers and texts as targets are classes.
+    Windows are (count, times, channels), in other types than uint8. Whole numbers and texts as targets are classes.
 
     Args:
         file: where it is.
@@ -47,7 +48,7 @@ class Npz(Own):
 
     name: ClassVar = "npz"
     place: ClassVar = "file"
-    recipe: ClassVar = "image or tabular"
+    recipe: ClassVar = "image, series or tabular"
 
     def __init__(
         self,
@@ -80,9 +81,10 @@ class Npz(Own):
         return whole.take(np.flatnonzero(is_test == (part == "test")))
 
     @property
-    def is_images(self) -> bool:
-        x, _ = self._names["train"]
-        return _is_image(read_array(self.path, x))
+    def default_recipe(self) -> str:
+        """By what the training inputs are."""
+        inputs = read_array(self.path, self._names["train"][0])
+        return "image" if _is_image(inputs) else "series" if inputs.ndim == 3 else "tabular"
 
     @cached_property
     def _names(self) -> dict[Part, tuple[str, str]]:
@@ -120,7 +122,7 @@ class Npz(Own):
             )
         return tuple(map(str, found.tolist()))
 
-    def _table(self, x: str, y: str) -> Images | Records:
+    def _table(self, x: str, y: str) -> Images | Records | Windows:
         inputs, targets = read_array(self.path, x), read_array(self.path, y)
         if len(inputs.shape) < 2 or not targets.shape or len(inputs) != len(targets) or not len(inputs):
             raise DataError(
@@ -135,7 +137,10 @@ class Npz(Own):
                 )
             return Images(_channels_first(self.path, x, inputs), self._classes(targets, y), self._labels)
         found = self._classes(targets, y) if self._labels else self._numbers(targets, y).astype(np.float32)
-        return Records(Fields(self._numbers(inputs, x), {}), found, self._labels)
+        numbers = self._numbers(inputs, x)
+        if inputs.ndim == 3:
+            return Windows(numbers.reshape(inputs.shape), found, self._labels)
+        return Records(Fields(numbers, {}), found, self._labels)
 
     def _numbers(self, array: NDArray[Any], name: str) -> NDArray[np.float64]:
         """Flattened, (count, features), all finite."""

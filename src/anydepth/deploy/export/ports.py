@@ -27,7 +27,7 @@ class Port(BaseModel):
 
 
 def inputs_of(facts: Facts, dtype: torch.dtype) -> tuple[Port, ...]:
-    """What a model is called with: normalised images, vectors, or numbers of words with a mask."""
+    """What a model is called with: normalised images, vectors, windows of series, or numbers of words with a mask."""
     if facts.kind == "sentences":
         shape = (BATCH, WORDS)
         return Port(name="tokens", dtype="int64", shape=shape), Port(name="mask", dtype="bool", shape=shape)
@@ -50,6 +50,8 @@ def preparation(facts: Facts) -> str:
         return "columns in order, a category as 0 and 1 for each of its categories; then (value - mean) / std"
     if facts.kind == "vectors" and facts.mean:
         return "(value - mean) / std for every feature"
+    if facts.kind == "series":
+        return "(value - mean) / std for every channel; times come first, then channels"
     if facts.kind == "vectors":
         return "none: the values of the data as they are"
     return (

@@ -17,7 +17,7 @@ class TabularNetwork(nn.Module):
     """Features to a state of some width, a continuous block on it, then classes or numbers in the units of the targets.
 
     Args:
-        features: length of the input vectors.
+        features: length of the input vectors; windows of series are flattened.
         classes: how many there are; or, for numbers to be found,
         target_mean, target_std: of every target, so that the network's own outputs are of size one.
         width: of the state.
@@ -50,7 +50,7 @@ class TabularNetwork(nn.Module):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         mean, std = list(target_mean or []), list(target_std or [])
-        _check(features, classes, mean, std, width, dropout)
+        check_outputs({"features": features, "width": width}, classes, mean, std, dropout)
         make_unit, chosen = UNITS[unit], options or {}
         self.enter = nn.Linear(features, width)
         self.block = ContinuousBlock(
@@ -68,18 +68,19 @@ class TabularNetwork(nn.Module):
             self.register_buffer("std", torch.tensor(std), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.leave(self.dropout(self.norm(self.block(self.enter(x)))))
+        y = self.leave(self.dropout(self.norm(self.block(self.enter(x.flatten(1))))))
         return y if self.config["classes"] else torch.addcmul(self.mean, y, self.std)
 
 
-def _check(features: int, classes: int | None, mean: list[float], std: list[float], width: int, dropout: float) -> None:
-    counts = {"features": features, "width": width, "classes": 1 if classes is None else classes}
-    for name, value in counts.items():
+def check_outputs(
+    counts: dict[str, int], classes: int | None, mean: list[float], std: list[float], dropout: float
+) -> None:
+    for name, value in (counts | {"classes": 1 if classes is None else classes}).items():
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"{name} must be a whole number above 0, got {value!r}")
     if (classes is None) == (not mean) or len(mean) != len(std) or not all(value > 0 for value in std):
         raise ConfigError(
-            "a tabular network needs classes, or target_mean and a positive target_std for every number to be found; "
+            "a network needs classes, or target_mean and a positive target_std for every number to be found; "
             f"got classes {classes}, target_mean {mean!r:.60}, target_std {std!r:.60}"
         )
     if not 0 <= dropout < 1:

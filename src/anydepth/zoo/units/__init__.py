@@ -7,6 +7,7 @@ from anydepth.zoo.units.grouped_conv import GroupedConv
 from anydepth.zoo.units.mlp import MLP
 from anydepth.zoo.units.postact_conv import PostactConv
 from anydepth.zoo.units.preact_conv import PreactConv
+from anydepth.zoo.units.series_conv import SeriesConv
 from anydepth.zoo.units.skip_init_conv import SkipInitConv
 from anydepth.zoo.units.tanh_net import TanhNet
 from anydepth.zoo.units.vector_conv_field import VectorConvField
@@ -19,6 +20,7 @@ __all__ = [
     "GroupedConv",
     "PostactConv",
     "PreactConv",
+    "SeriesConv",
     "SkipInitConv",
     "TanhNet",
     "VectorConvField",
