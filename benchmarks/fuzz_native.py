@@ -5,6 +5,9 @@
 Random chains (linear layers with and without bias, all activations, residual sums, products, slices, joined columns, t
 joined or multiplied, shared layers), schemes, bases, sizes, steps, scales, batches of any shape, precisions, frozen
 parameters, inputs that are not contiguous, accumulated gradients, gradients of gradients, inference.
+
+Where a ReLU's input is zero up to rounding, its gradient is undetermined on every path. A difference that the general
+path shows against itself, when x and the weights change in their last places, is counted apart from mismatches.
 """
 
 import argparse
@@ -151,7 +154,7 @@ class Case:
                 return [self.block(x)], self.block.stats.path
         wanted = [p for p in (x, *self.block.parameters()) if p.requires_grad]
         out = self.block(x)
-        if not wanted:
+        if not out.requires_grad:  # what is trained may have no part in the unit
             return [out], self.block.stats.path
         weights = torch.randn(out.shape, dtype=out.dtype, generator=torch.Generator().manual_seed(self.seed))
         if self.mode == "double":
@@ -167,8 +170,7 @@ class Case:
     def gap(self) -> tuple[float, str]:
         """The largest difference, in units of what is allowed, and the path that was compared."""
         quick, path = self.found()
-        with ad.fast_paths(False):
-            general, _ = self.found()
+        general = self.generally()
         scale = max([1.0, *(float(g.abs().max()) for g in general if g.numel())])
         if not torch.isfinite(torch.tensor(scale)) or scale > 1e4:
             return 0.0, "overflow"
@@ -178,6 +180,30 @@ class Case:
             worst = max(worst, float((a - b).abs().max()) / size if b.numel() else 0.0)
         factor = 30 if self.mode == "double" else 5
         return worst / (factor * TOLERANCE[self.dtype]), path
+
+    def generally(self) -> list[Tensor]:
+        with ad.fast_paths(False):
+            return self.found()[0]
+
+    def is_rounding(self, draws: int = 12) -> bool:
+        """Whether the general path alone differs as much, if all it is given changes in the last places."""
+        quick, general = self.found()[0], self.generally()
+        given = [self.x, *(parameter.data for parameter in self.block.parameters())]
+        exact, spread = [tensor.clone() for tensor in given], [torch.zeros(()) for _ in general]
+        generator = torch.Generator().manual_seed(self.seed)
+        for _ in range(draws):
+            for tensor, value in zip(given, exact, strict=True):
+                noise = torch.rand(value.shape, dtype=value.dtype, generator=generator) * 2 - 1
+                tensor.copy_(value * (1 + 4 * torch.finfo(value.dtype).eps * noise))
+            moved = self.generally()
+            spread = [torch.maximum(s, (a - b).abs().max()) for s, a, b in zip(spread, moved, general, strict=True)]
+        for tensor, value in zip(given, exact, strict=True):
+            tensor.copy_(value)
+        size = max(float(g.abs().max()) for g in general)
+        return all(
+            float((a - b).abs().max()) <= 3 * float(s) + 5 * TOLERANCE[self.dtype] * size
+            for a, b, s in zip(quick, general, spread, strict=True)
+        )
 
 
 def _filled(tensors: Any, like: list[Tensor]) -> list[Tensor]:
@@ -191,7 +217,7 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     paths: Counter[str] = Counter()
-    bad, began = 0, time.perf_counter()
+    bad, rounded, began = 0, 0, time.perf_counter()
     import warnings
 
     warnings.simplefilter("ignore")
@@ -199,12 +225,14 @@ def main() -> int:
         case = Case(seed)
         gap, path = case.gap()
         paths[path] += 1
-        if not gap <= 1:
+        if not gap <= 1 and case.is_rounding():
+            rounded += 1
+        elif not gap <= 1:
             bad += 1
             print(f"MISMATCH {gap:.3g} {path} {case.what}")  # noqa: T201
         if seed % 500 == 499:
             print(seed + 1 - options.seed, dict(paths), bad, f"{time.perf_counter() - began:.0f} s", flush=True)  # noqa: T201
-    print(f"{options.cases} cases, {bad} mismatches, paths {dict(paths)}")  # noqa: T201
+    print(f"{options.cases} cases, {bad} mismatches, {rounded} as uncertain on the general path, paths {dict(paths)}")  # noqa: T201
     return bool(bad)
 
 
