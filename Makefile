@@ -19,7 +19,7 @@ test-integrations: $(INTEGRATIONS)/.ready
 
 # The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
 evidence: $(READY)
-	$(BIN)/python -m anydepth_papers.ledger papers/evidence papers/docs
+	$(BIN)/python -m anydepth_papers.pages.ledger papers/evidence papers/docs
 
 # All studies at the scale of two cores, one after another: a day. Parts that are in papers/evidence/ are not run again.
 studies: $(READY)

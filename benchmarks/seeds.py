@@ -18,7 +18,7 @@ from anydepth.runs.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.trainer import Trainer
 from anydepth_papers.bench.timing import ratios
-from anydepth_papers.ensemble import Ensemble
+from anydepth_papers.nets.ensemble import Ensemble
 
 SEEDS = 5
 

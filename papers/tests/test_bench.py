@@ -9,8 +9,8 @@ import anydepth as ad
 from anydepth.measure.cost import interleaved
 from anydepth_papers.bench import run
 from anydepth_papers.bench.cases import CASES
-from anydepth_papers.bench.growth import GROWTH, exponent, growing
 from anydepth_papers.bench.peers import solvers
+from anydepth_papers.bench.scaling import GROWTH, exponent, growing
 from anydepth_papers.bench.sides import Loop, ThreeEighths, answers, close
 from anydepth_papers.bench.timing import fastest, ratios
 from command import assert_refused, run_command

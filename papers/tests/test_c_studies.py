@@ -8,15 +8,15 @@ import torch
 
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.experiments import adjoint_steps, pendulum, refinement, solvers
-from anydepth_papers.nets import packed
-from anydepth_papers.one_step import DT, FACTORS, SCHEMES, TRUE, Errors, errors_of, global_error
-from anydepth_papers.one_step import pendulum as true_field
-from anydepth_papers.refinement_claims import CLAIMS as REFINEMENT
-from anydepth_papers.refinement_claims import Curves
-from anydepth_papers.refinement_claims import judged as judged_refinement
-from anydepth_papers.roughness import Stages
-from anydepth_papers.solver_claims import CLAIMS, Grid, judged
-from anydepth_papers.study import Study
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.image_nets import packed
+from anydepth_papers.studies.one_step import DT, FACTORS, SCHEMES, TRUE, Errors, errors_of, global_error
+from anydepth_papers.studies.one_step import pendulum as true_field
+from anydepth_papers.studies.refinement_claims import CLAIMS as REFINEMENT
+from anydepth_papers.studies.refinement_claims import Curves
+from anydepth_papers.studies.refinement_claims import judged as judged_refinement
+from anydepth_papers.studies.roughness import Stages
+from anydepth_papers.studies.solver_claims import CLAIMS, Grid, judged
 
 # The pendulum
 

@@ -11,12 +11,12 @@ import torch
 from anydepth.errors import NumericalError
 from anydepth.surgery.store import load, save
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.campaign import run as campaign_run
-from anydepth_papers.campaign.nets import nets
-from anydepth_papers.campaign.run import train_net
-from anydepth_papers.campaign.state import share_done, state_of
-from anydepth_papers.nets import evaluations_of, packed, unpacked
-from anydepth_papers.resnets import as_blocks, shortened, skipped
+from anydepth_papers.campaign import campaign as campaign_run
+from anydepth_papers.campaign.campaign import train_net
+from anydepth_papers.campaign.declared import nets
+from anydepth_papers.campaign.status import share_done, state_of
+from anydepth_papers.nets.image_nets import evaluations_of, packed, unpacked
+from anydepth_papers.nets.resnets import as_blocks, shortened, skipped
 from processes import Started
 from tiny_net import tiny
 

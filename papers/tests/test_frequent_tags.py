@@ -3,7 +3,7 @@
 import pytest
 
 from anydepth.data.sentences import Sentences
-from anydepth_papers.frequent_tags import frequent_tag_accuracy
+from anydepth_papers.studies.frequent_tags import frequent_tag_accuracy
 
 
 def test_the_tagger_to_beat():

@@ -9,7 +9,7 @@ from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image import ImageNetwork
 from anydepth_papers.experiments.full_scale import hours_of, judged, parameters_of
-from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, PrintedRow
+from anydepth_papers.studies.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, PrintedRow
 
 FORMS = [row.form for row in ROWS if row.form.recipe in ("stateful-mnist", "stateful-cifar10-deep-fixed")]
 

@@ -5,8 +5,8 @@ import torch
 
 from anydepth.zoo.models.image import ImageNetwork
 from anydepth_papers.experiments.noise import Noisy
-from anydepth_papers.nets import RECIPE, net_config
-from anydepth_papers.roughness import kernels_of, roughness
+from anydepth_papers.nets.image_nets import RECIPE, net_config
+from anydepth_papers.studies.roughness import kernels_of, roughness
 
 SCHEME = {"rk4": "rk4", "hats-rk4": "rk4", "hats-midpoint": "midpoint"}
 """Of nets that are not trained with Euler."""

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from anydepth.artifact import write_json
-from anydepth_papers.changed import changed_page
 from anydepth_papers.changes import CHANGES
-from anydepth_papers.coverage import COVERAGE, FIGURES, TABLES
-from anydepth_papers.entries import counted, counts, entries
-from anydepth_papers.experiment import Claim, ClaimVerdict
-from anydepth_papers.figures import MOST_BYTES
-from anydepth_papers.ledger import pages
-from anydepth_papers.overview import HEADLINES, PAGES
-from anydepth_papers.renamed import RENAMED
-from anydepth_papers.rules import Judgement, computed, not_run
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict
+from anydepth_papers.judge.rules import Judgement, computed, not_run
+from anydepth_papers.pages.changed import changed_page
+from anydepth_papers.pages.coverage import COVERAGE, FIGURES, TABLES
+from anydepth_papers.pages.entries import counted, counts, entries
+from anydepth_papers.pages.figure_files import MOST_BYTES
+from anydepth_papers.pages.front_page import HEADLINES, PAGES
+from anydepth_papers.pages.ledger import pages
+from anydepth_papers.pages.renamed import RENAMED
 
 ROOT = Path(__file__).parent.parent
 EVIDENCE, DOCS = ROOT / "evidence", ROOT / "docs"

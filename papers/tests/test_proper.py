@@ -15,17 +15,19 @@ from anydepth.runs.folder import dataset_of
 from anydepth.runs.override import override
 from anydepth.train.prepare import prepare
 from anydepth.train.training import train
-from anydepth_papers.adaption_settings import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
 from anydepth_papers.data.landscape import true_field
-from anydepth_papers.ensemble import FAILED, Ensemble, trained_together
 from anydepth_papers.experiments import proper_crossings, proper_history
 from anydepth_papers.experiments.proper_constants import PUBLISHED, TINY, begins_well, costs_more, is_robust
 from anydepth_papers.experiments.proper_fields import jacobian, mlp, zeros
 from anydepth_papers.experiments.proper_rates import SETTINGS as RATED
 from anydepth_papers.experiments.proper_rates import best_rates, filled, is_due_to_rate, is_independent, means_of
 from anydepth_papers.experiments.proper_tolerances import _verdicts as tolerance_verdicts
-from anydepth_papers.flows import FACTORS, LANDSCAPE, PAPER, SMOKE, accuracy_on, examine, is_proper
-from anydepth_papers.grid_rules import (
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.ensemble import FAILED, Ensemble, trained_together
+from anydepth_papers.nets.flows import FACTORS, LANDSCAPE, PAPER, SMOKE, accuracy_on, examine, is_proper
+from anydepth_papers.nets.together import Together
+from anydepth_papers.studies.adaption_settings import CONTROLS, IN_FULL, ON_IMAGES, SETTINGS
+from anydepth_papers.studies.grid_rules import (
     critical_steps,
     criticals,
     is_continuous,
@@ -36,9 +38,7 @@ from anydepth_papers.grid_rules import (
     succeeded,
     trends,
 )
-from anydepth_papers.study import Study
-from anydepth_papers.table_one import MOST_ACCURATE, UNVARIED, best_run, verdicts_on
-from anydepth_papers.together import Together
+from anydepth_papers.studies.table_one import MOST_ACCURATE, UNVARIED, best_run, verdicts_on
 
 FIELDS = {"mlp": {"hidden": 6}, "vector_conv_field": {"hidden": 5}, "tanh_net": {"hidden": 4}}
 
@@ -217,7 +217,7 @@ def test_a_seed_that_fails_does_not_stop_the_others(tmp_path):
 def test_a_run_that_is_not_to_be_tested_is_only_validated(tmp_path, monkeypatch):
     made = configs("landscape", "data.validation=20", "evaluation.test=false")
     study = Study("x", "smoke", None, (0, 1, 2), tmp_path / "study")
-    monkeypatch.setattr("anydepth_papers.ensemble.Remembered._test", None)
+    monkeypatch.setattr("anydepth_papers.nets.ensemble.Remembered._test", None)
     (first, *_) = trained_together(study, "landscape", made)
     (line,) = first.metrics()
     assert first.is_over

@@ -11,13 +11,13 @@ import pytest
 from anydepth import artifact
 from anydepth.artifact import write_bytes
 from anydepth.errors import ModelFileError
-from anydepth_papers import rules
-from anydepth_papers.experiment import SCALES, Claim, ClaimVerdict, Experiment, Findings
-from anydepth_papers.pieces import plain
-from anydepth_papers.publish import publish
-from anydepth_papers.rules import better
-from anydepth_papers.study import Study
-from anydepth_papers.wording import rules_of
+from anydepth_papers.judge import rules
+from anydepth_papers.judge.experiment import SCALES, Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.pieces import plain
+from anydepth_papers.judge.rules import better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import rules_of
+from anydepth_papers.pages.publish import publish
 
 
 def _claim(name="it grows"):

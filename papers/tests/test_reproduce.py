@@ -8,14 +8,14 @@ import pytest
 from anydepth.block.roles import unfilled
 from anydepth.runs.progress import Watch
 from anydepth.train.training import train
-from anydepth_papers import publish as publishing
 from anydepth_papers.changes import CHANGES
-from anydepth_papers.coverage import COVERAGE
-from anydepth_papers.experiment import SCALES
 from anydepth_papers.experiments import EXPERIMENTS, full_scale
-from anydepth_papers.figures import rendered
-from anydepth_papers.overview import HEADLINES
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import SCALES
+from anydepth_papers.judge.study import Study
+from anydepth_papers.pages import publish as publishing
+from anydepth_papers.pages.coverage import COVERAGE
+from anydepth_papers.pages.figure_files import rendered
+from anydepth_papers.pages.front_page import HEADLINES
 from command import assert_refused, run_command
 from small_runs import tiny
 

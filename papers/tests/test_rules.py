@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from anydepth_papers import rules
-from anydepth_papers.rules import Judgement
+from anydepth_papers.judge import rules
+from anydepth_papers.judge.rules import Judgement
 
 WORDS = {True: "holds", False: "does not hold", None: "undecided"}
 SEEDS = st.lists(st.floats(-50, 50), min_size=3, max_size=8)

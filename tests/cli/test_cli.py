@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import anydepth
-from anydepth.demo import experiment
+from anydepth.demo import demo as experiment
 from anydepth.report import page
 from command import Done, assert_refused, run_command
 

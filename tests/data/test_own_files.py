@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from anydepth.data.formats import IMAGE_SUFFIXES
+from anydepth.data.image_formats import IMAGE_SUFFIXES
 from anydepth.data.pictures import MOST_PIXELS, decode_all, read_picture
 from anydepth.data.shares import is_held_out, keys_of_names
 from anydepth.data.source import SOURCES

@@ -23,7 +23,7 @@ from anydepth.deploy.sweeps.pick import pick
 from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep, front
 from anydepth.deploy.sweeps.sweep_file import read_sweep, sweep_of
 from anydepth.depth.bases import BASES
-from anydepth.depth.ladder import FEW, ladder
+from anydepth.depth.nested_sizes import FEW, ladder
 from anydepth.errors import BudgetError, ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.cost import flops, interleaved, peak_bytes, weight_bytes
 from anydepth.measure.evaluation import evaluate

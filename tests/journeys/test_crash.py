@@ -21,7 +21,7 @@ from anydepth.errors import (
     ModelFileError,
     StorageError,
 )
-from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.checkpoint_files import manifests, read_checkpoint
 from anydepth.runs.folder import open_run
 from anydepth.runs.lock import locked
 from anydepth.train.training import train

@@ -19,7 +19,7 @@ import anydepth as ad
 from anydepth import artifact
 from anydepth.cli.output import PlainConsole
 from anydepth.data.dataset import Dataset
-from anydepth.data.formats import IMAGE_SUFFIXES, PILLOW_FORMATS
+from anydepth.data.image_formats import IMAGE_SUFFIXES, PILLOW_FORMATS
 from anydepth.deploy.export.export import export
 from anydepth.errors import AnydepthError, ConfigError, printable
 from anydepth.runs.folder import dataset_of, open_run

@@ -11,7 +11,7 @@ from anydepth import plugins
 from anydepth.cli import main as command_line
 from anydepth.errors import AnydepthWarning, ConfigError, PluginError
 from anydepth.registry import Registry
-from anydepth.runs.needs import DATA_KINDS, MODEL_KINDS, Need, check_needs
+from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs
 from command import assert_refused, run_command
 
 PACKAGE = {

@@ -18,7 +18,7 @@ from anydepth.data.source import SOURCES, Source
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.evaluation import Score, evaluate
-from anydepth.measure.forms import (
+from anydepth.measure.form_curves import (
     Compressed,
     CompressionCurve,
     SolverGrid,
@@ -30,6 +30,7 @@ from anydepth.measure.forms import (
 )
 from anydepth.measure.predictions import without_blocks
 from anydepth.report import findings
+from anydepth.report.advice import cheapest, cheapest_told, close_ranges, solver_verdict
 from anydepth.report.choices import chosen_form, chosen_solver
 from anydepth.report.curves import read_curves
 from anydepth.report.drawing import rows_without_overlap
@@ -37,8 +38,7 @@ from anydepth.report.figures import compression_figure, overview_figure, solver_
 from anydepth.report.html import Markup, tag
 from anydepth.report.overview import write_overview
 from anydepth.report.page import SECTIONS, ReportResult, report_page, write_report
-from anydepth.report.verdicts import cheapest, cheapest_told, close_ranges, solver_verdict
-from anydepth.report.weights import weight_lines
+from anydepth.report.weight_lines import weight_lines
 from anydepth.report.yardstick import Yardstick
 from anydepth.runs.config import read_config
 from anydepth.runs.folder import REPORT, open_run, save_derived

@@ -20,7 +20,7 @@ from anydepth.data.sources.idx import read_idx
 from anydepth.data.sources.treebank import read_conllu
 from anydepth.deploy.export.sheet import read_export
 from anydepth.errors import AnydepthError
-from anydepth.runs.checkpoint import read_checkpoint
+from anydepth.runs.checkpoint_files import read_checkpoint
 from anydepth.runs.folder import open_run
 from anydepth.runs.metrics import read_metrics
 from crashing import config, train_and_crash

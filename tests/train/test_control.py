@@ -18,7 +18,7 @@ import anydepth as ad
 from anydepth.block.form import weights_of
 from anydepth.data.table import Batch
 from anydepth.errors import ConfigError
-from anydepth.runs.checkpoint import manifests, read_checkpoint
+from anydepth.runs.checkpoint_files import manifests, read_checkpoint
 from anydepth.runs.control import PaperControl, SteadyControl, ToleranceControl
 from anydepth.runs.folder import Run, dataset_of, open_run
 from anydepth.solve.solver import make_solver

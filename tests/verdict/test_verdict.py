@@ -24,20 +24,7 @@ from anydepth.solve.ladder import coarser, finer, raised
 from anydepth.solve.solver import make_solver
 from anydepth.verdict.row import SolverRow
 from anydepth.verdict.rule import Limits, judged
-from anydepth_papers.cases.closed import (
-    CLOSED,
-    by_sign,
-    drifting,
-    growing,
-    line,
-    plane,
-    swinging,
-    three_ways,
-    turning,
-)
-from anydepth_papers.cases.trained import TRAINED, net
-
-QUICK = ("intervals, Euler x 2", "intervals, ResNet of 4 layers", "intervals, a field outside, Euler x 3")
+from fields import Field, by_sign, drifting, growing, line, net, plane, pole, swinging, three_ways, turning
 
 
 def classifier(seed=0, **block):
@@ -48,37 +35,6 @@ def classifier(seed=0, **block):
 
 
 # Right verdicts
-
-
-@pytest.mark.parametrize("case", [*CLOSED, *(c for c in TRAINED if c.name in QUICK)], ids=lambda case: case.name)
-def test_known_models_are_judged_right(case):
-    known = case.make(0)
-    verdict = ad.check(known.model, known.batches, **known.settings)
-    assert verdict.proper is case.proper, verdict.reason
-    assert ("tied to its solver" in verdict.reason) is not case.proper
-
-
-def test_there_are_enough_models_of_both_kinds():
-    cases = (*CLOSED, *TRAINED)
-    assert len({case.name for case in cases}) == len(cases)
-    assert sum(case.proper for case in cases) >= 10
-    assert sum(not case.proper for case in cases) >= 10
-
-
-def test_predictions_that_survive_by_their_margins_are_called_so():
-    case = next(case for case in CLOSED if "margins" in case.name)
-    known = case.make(0)
-    verdict = ad.check(known.model, known.batches, **known.settings)
-    assert not verdict.settled
-    assert verdict.critical_step is None
-    assert "survive by their margins" in verdict.reason
-    assert "still change" in verdict.reason
-
-
-def test_numbers_that_do_not_settle_are_not_proper_without_classes():
-    case = next(case for case in CLOSED if "margins" in case.name)
-    known = case.make(0)
-    assert not ad.check(known.model, known.batches, False, **known.settings).proper
 
 
 def test_a_single_score_is_judged_by_its_sign():
@@ -517,10 +473,9 @@ def test_a_pair_that_is_no_list_of_batches_is_refused():
 
 
 def test_a_verdict_is_json_even_of_broken_models():
-    pole = next(case for case in CLOSED if "pole" in case.name).make(0)
     for verdict in (
         ad.check(classifier(), [plane(0, 20)]),
-        ad.check(pole.model, pole.batches, **pole.settings),
+        ad.check(Field(pole), [3 * line(0).abs()], scheme="euler", steps=3, head=by_sign),
         ad.check(turning(1.0), [plane(0, 20)], scheme="dopri54", rtol=1e-2, atol=1e-2),
     ):
         told = json.loads(json.dumps(verdict.describe(), allow_nan=False))
@@ -537,9 +492,8 @@ def test_a_verdict_is_drawn_the_same_every_time(kind, tmp_path):
 
 
 def test_every_kind_of_verdict_can_be_drawn(tmp_path):
-    pole = next(case for case in CLOSED if "pole" in case.name).make(0)
     verdicts = [
-        ad.check(pole.model, pole.batches, **pole.settings),
+        ad.check(Field(pole), [3 * line(0).abs()], scheme="euler", steps=3, head=by_sign),
         ad.check(turning(2.0), [plane(0, 40)], scheme="dopri54", rtol=1e-2, atol=1e-2),
         ad.check(growing(0.0), [plane(0, 40)], scheme="euler", steps=4, head=by_sign),
     ]

@@ -1,7 +1,7 @@
 """A net of the campaign in small."""
 
 from anydepth.runs.config import ModelSettings, read_config
-from anydepth_papers.campaign.nets import Net
+from anydepth_papers.campaign.declared import Net
 
 
 class Tiny(Net):

@@ -2,7 +2,7 @@
 
 from anydepth.artifact.reading import check_seal, digest, read_bytes, read_json, seal_of, sealed
 from anydepth.artifact.staging import is_staging, whole_folder
-from anydepth.artifact.tensors import describe_tensors, pack_tensors, read_tensors
+from anydepth.artifact.tensor_files import describe_tensors, pack_tensors, read_tensors
 from anydepth.artifact.writing import (
     TEMPORARY,
     json_bytes,

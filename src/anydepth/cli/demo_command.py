@@ -37,7 +37,7 @@ def demo(
       anydepth demo --out demo-output
     """
     from anydepth import artifact
-    from anydepth.demo import experiment
+    from anydepth.demo import demo as experiment
     from anydepth.demo.figure import draw
     from anydepth.report.page import write_report
 

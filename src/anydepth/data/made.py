@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from anydepth.data.options import whole
+from anydepth.data.option_checks import whole
 from anydepth.data.source import Part, Source, no_such_part
 
 _STREAMS: dict[Part, int] = {"train": 0, "test": 1}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anydepth.data.files import LIMIT
-from anydepth.data.formats import PILLOW_FORMATS
+from anydepth.data.image_formats import PILLOW_FORMATS
 from anydepth.errors import AnydepthError, DataError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
-from anydepth.data.formats import IMAGE_SUFFIXES
+from anydepth.data.image_formats import IMAGE_SUFFIXES
 from anydepth.data.images import normalised
 from anydepth.data.pictures import read_picture
 from anydepth.data.records import prepared

@@ -17,7 +17,7 @@ from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
-from anydepth.measure.answers import call
+from anydepth.measure.answers import outputs_of
 from anydepth.measure.evaluation import fitting
 from anydepth.measure.predictions import examples_of
 from anydepth.measure.ranking import loss_in
@@ -142,7 +142,7 @@ def _average(model: nn.Module, norms: Sequence[nn.Module], examples: Sequence[Ba
         seen += count
         for norm in norms:
             norm.momentum = count / seen  # pyright: ignore[reportArgumentType]
-        call(model, fitting(model, example).inputs)
+        outputs_of(model, fitting(model, example).inputs)
 
 
 def _reset(model: nn.Module, norms: Sequence[nn.Module]) -> None:

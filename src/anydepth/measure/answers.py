@@ -13,7 +13,7 @@ SCORES = ("logits", "prediction_logits", "last_hidden_state")
 """What transformers calls the output that counts."""
 
 
-def call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
+def outputs_of(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     """A model's outputs as they are."""
     if not isinstance(inputs, Keywords):
         return model(*inputs)
@@ -30,7 +30,7 @@ def call(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
 
 def answer(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     """A model's scores: its output, or the one that counts in a mapping of outputs."""
-    return scores_in(call(model, inputs))
+    return scores_in(outputs_of(model, inputs))
 
 
 def scores_in(outputs: Any) -> Any:

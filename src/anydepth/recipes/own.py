@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from anydepth.data.images import Images
-from anydepth.data.own import Own
+from anydepth.data.own_source import Own
 from anydepth.data.sentences import Sentences
 from anydepth.data.source import SOURCES
 from anydepth.data.sources.imagefolder import is_image_folder

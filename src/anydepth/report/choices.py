@@ -1,8 +1,8 @@
 """What a report recommends: chosen on validation data where there is some, told with its value on the part shown."""
 
-from anydepth.measure.forms import Compressed, SolverPoint
+from anydepth.measure.form_curves import Compressed, SolverPoint
+from anydepth.report.advice import cheapest, smallest
 from anydepth.report.findings import Findings, Measured
-from anydepth.report.verdicts import cheapest, smallest
 
 
 def chosen_solver(found: Findings) -> SolverPoint | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from anydepth.measure.forms import Compressed, CompressionCurve, SolverGrid, SolverPoint
+from anydepth.measure.form_curves import Compressed, CompressionCurve, SolverGrid, SolverPoint
 from anydepth.report.curves import Curves, Points
 from anydepth.report.drawing import (
     BASIS_COLOURS,
@@ -19,7 +19,7 @@ from anydepth.report.drawing import (
     rows_without_overlap,
     wide_range,
 )
-from anydepth.report.weights import WeightLines
+from anydepth.report.weight_lines import WeightLines
 from anydepth.report.yardstick import Yardstick
 
 WIDTH = 6.3

@@ -13,11 +13,11 @@ from anydepth.deploy.sweeps.result import Sweep
 from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
 from anydepth.measure.evaluation import Score, evaluate
-from anydepth.measure.forms import CompressionCurve, SolverGrid, compression_curve, solver_grid
+from anydepth.measure.form_curves import CompressionCurve, SolverGrid, compression_curve, solver_grid
 from anydepth.measure.predictions import without_blocks
 from anydepth.measure.task import METRIC
 from anydepth.report.curves import logged
-from anydepth.report.weights import WeightLines, weight_lines
+from anydepth.report.weight_lines import WeightLines, weight_lines
 from anydepth.report.yardstick import Yardstick
 from anydepth.reporting import Report
 from anydepth.runs.device import precision_of

@@ -7,12 +7,12 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.report import details, html, sections
+from anydepth.report.advice import cheapest_told, solver_verdict
 from anydepth.report.budgets import budgets
 from anydepth.report.choices import chosen_form, chosen_solver, on_which
 from anydepth.report.curves import last_value
 from anydepth.report.findings import Findings, find
 from anydepth.report.html import NONE, Markup, tag
-from anydepth.report.verdicts import cheapest_told, solver_verdict
 from anydepth.reporting import Report
 from anydepth.runs.folder import REPORT, Run
 

@@ -1,12 +1,12 @@
 """The sections of a run's page that show what was measured."""
 
-from anydepth.measure.forms import Compressed, SolverPoint
+from anydepth.measure.form_curves import Compressed, SolverPoint
 from anydepth.report import figures
+from anydepth.report.advice import compression_verdict
 from anydepth.report.choices import chosen_form, on_which
 from anydepth.report.curves import read_curves
 from anydepth.report.findings import Findings, Measured
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag
-from anydepth.report.verdicts import compression_verdict
 from anydepth.report.yardstick import Yardstick
 
 SHADES = (0.25, 1.0, 3.0, 10.0)

@@ -19,11 +19,11 @@ from anydepth.artifact.writing import staged
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
 from anydepth.errors import ConfigError, ModelFileError, StorageError
-from anydepth.runs.checkpoint import FOLDER as CHECKPOINTS
+from anydepth.runs.checkpoint_files import FOLDER as CHECKPOINTS
 from anydepth.runs.config import RunConfig, read_config
+from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs
 from anydepth.runs.lock import LOCK, locked
 from anydepth.runs.metrics import add_line, keep_first, read_metrics, size_of
-from anydepth.runs.needs import DATA_KINDS, MODEL_KINDS, Need, check_needs
 from anydepth.surgery.store import MODEL, TENSORS, load, save
 
 FORMAT, VERSION = "anydepth-run", 1

@@ -10,7 +10,7 @@ from warnings import warn
 from torch import Tensor, nn
 
 from anydepth import artifact
-from anydepth.artifact.tensors import MOST_TENSORS
+from anydepth.artifact.tensor_files import MOST_TENSORS
 from anydepth.artifact.writing import staged
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import check_modest, forms_of, is_form, weights_of

@@ -3,7 +3,7 @@
 `from anydepth.torchdiffeq import odeint, odeint_adjoint` in the place of `from torchdiffeq import ...`.
 """
 
-from anydepth.torchdiffeq.adjoint import odeint_adjoint
+from anydepth.torchdiffeq.adjoint_odeint import odeint_adjoint
 from anydepth.torchdiffeq.interface import odeint, odeint_dense, odeint_event
 
 __all__ = ["odeint", "odeint_adjoint", "odeint_dense", "odeint_event"]

@@ -10,19 +10,24 @@ from torch import nn
 
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
+from anydepth.data.source import SOURCES
 from anydepth.data.table import Table
 from anydepth.errors import AnydepthError, ConfigError
 from anydepth.measure.evaluation import fitting
 from anydepth.measure.task import loss_of
 from anydepth.runs.config import RunConfig
 from anydepth.runs.device import device_of, precision_of
+from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Kinds, Need, need_of
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
-from anydepth.train.control.controller import check_control
-from anydepth.train.growth import check_rule
+from anydepth.train.control.controller import CONTROLLERS, check_control
+from anydepth.train.growth import RULES, check_rule
 from anydepth.train.optimization import places
 from anydepth.train.vary import check_vary, share_of
-from anydepth.zoo.parts import MODELS, build
+from anydepth.zoo.parts import MODELS, UNITS, build
+
+TRAINING_KINDS: Kinds = (*MODEL_KINDS, *DATA_KINDS, RULES, CONTROLLERS)
+"""Where a training's parts come from."""
 
 
 @dataclass(frozen=True)
@@ -126,3 +131,16 @@ def warm_up() -> None:
     x = torch.linspace(0.1, 1, 1 << 16)
     for function in (torch.log, torch.exp, torch.sin, torch.tanh):
         function(x)
+
+
+def needs_of(config: RunConfig) -> tuple[Need, ...]:
+    """What a run of this config needs beside anydepth."""
+    used = (
+        (MODELS, config.model.name),
+        (UNITS, config.model.options.get("unit")),
+        (SOURCES, config.data.name),
+        (RULES, config.refine.rule),
+        (CONTROLLERS, getattr(config.control, "controller", None)),
+    )
+    found = (need_of(registry, name) for registry, name in used)
+    return tuple(need for need in found if need is not None)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 from warnings import warn
 
 from anydepth.errors import AnydepthWarning, ModelFileError, StorageError
-from anydepth.runs.checkpoint import FOLDER, manifests, read_checkpoint, remove_newer
+from anydepth.runs.checkpoint_files import FOLDER, manifests, read_checkpoint, remove_newer
 from anydepth.train.snapshot import restore
 
 if TYPE_CHECKING:

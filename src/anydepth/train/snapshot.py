@@ -7,7 +7,7 @@ from torch.optim import Optimizer
 
 from anydepth.block.form import weights_of
 from anydepth.errors import ModelFileError
-from anydepth.runs.checkpoint import FOLDER, Snapshot, take
+from anydepth.runs.checkpoint_files import FOLDER, Snapshot, take
 from anydepth.runs.progress import Progress
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.optimization import make_optimizer

@@ -15,7 +15,7 @@ from anydepth.data.table import Augment, Table
 from anydepth.errors import NumericalError, StoppedError
 from anydepth.measure.evaluation import Score, evaluate, nfe_by_plan, nfe_of
 from anydepth.measure.task import METRIC, Tally, loss_of, metric, tally
-from anydepth.runs.checkpoint import write_checkpoint
+from anydepth.runs.checkpoint_files import write_checkpoint
 from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.folder import Run
 from anydepth.runs.progress import Progress, Status, Watch

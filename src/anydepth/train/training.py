@@ -10,17 +10,16 @@ from anydepth import artifact
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
 from anydepth.errors import ConfigError, DataError, NumericalError
-from anydepth.runs.checkpoint import tidy
+from anydepth.runs.checkpoint_files import tidy
 from anydepth.runs.config import RunConfig
 from anydepth.runs.device import device_of
 from anydepth.runs.folder import RECORD, Run, dataset_of, new_run, open_run
+from anydepth.runs.foreign_parts import check_needs
 from anydepth.runs.lock import locked, refuse_if_locked
-from anydepth.runs.needs import check_needs
 from anydepth.runs.progress import Watch
 from anydepth.surgery.store import save
 from anydepth.train.interrupt import interruptible
-from anydepth.train.needs import TRAINING_KINDS, needs_of
-from anydepth.train.prepare import prepare, warm_up
+from anydepth.train.prepare import TRAINING_KINDS, needs_of, prepare, warm_up
 from anydepth.train.ranks import Ranks, connected
 from anydepth.train.trainer import Trainer
 

@@ -17,7 +17,7 @@ from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ShapeError
-from anydepth.measure.answers import answer, call
+from anydepth.measure.answers import answer, outputs_of
 from anydepth.measure.evaluation import evaluating, nfe_of
 from anydepth.solve.adaptive import Stats
 from anydepth.solve.odeint import odeint
@@ -100,7 +100,7 @@ class Model(Subject):
         handles = [block.register_forward_pre_hook(look, with_kwargs=True) for block in able]
         with resting(self.model):
             if able:
-                call(self.model, placed(self.model, example).inputs)
+                outputs_of(self.model, placed(self.model, example).inputs)
             for handle in handles:
                 handle.remove()
             if not seen:

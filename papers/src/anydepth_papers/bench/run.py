@@ -17,9 +17,9 @@ import torch
 from anydepth.errors import ConfigError
 from anydepth.measure.cost import interleaved
 from anydepth_papers.bench.cases import CASES
-from anydepth_papers.bench.growth import GROWTH, exponent, growing
 from anydepth_papers.bench.memory import peak_memory
 from anydepth_papers.bench.peers import INSTALL, PEERS, missing
+from anydepth_papers.bench.scaling import GROWTH, exponent, growing
 from anydepth_papers.bench.sides import Sides, close
 from anydepth_papers.bench.timing import fastest, ratios
 

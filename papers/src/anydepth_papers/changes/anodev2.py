@@ -1,7 +1,7 @@
 """Changes of the studies of ANODEV2, after figures had been seen, oldest first."""
 
 from anydepth_papers.changes.shared import FIRST, SECOND, new_rules
-from anydepth_papers.experiment import Change
+from anydepth_papers.judge.experiment import Change
 
 CHANGES: dict[str, tuple[Change, ...]] = {
     "coupled": (

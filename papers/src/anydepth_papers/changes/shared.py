@@ -1,6 +1,6 @@
 """Changes that several studies share."""
 
-from anydepth_papers.experiment import Change
+from anydepth_papers.judge.experiment import Change
 
 FIRST, SECOND = "2026-11-16", "2026-11-18"
 

@@ -1,7 +1,7 @@
 """Changes of the studies of Stateful ODE-Nets, after figures had been seen, oldest first."""
 
 from anydepth_papers.changes.shared import CAMPAIGN, FIRST, SECOND, new_rules
-from anydepth_papers.experiment import Change
+from anydepth_papers.judge.experiment import Change
 
 CHANGES: dict[str, tuple[Change, ...]] = {
     "basis-schedule": (

@@ -17,7 +17,7 @@ from anydepth_papers.campaign import NETS
 if TYPE_CHECKING:
     from anydepth.runs.config import RunConfig
     from anydepth.runs.progress import Watch
-    from anydepth_papers.campaign.state import State
+    from anydepth_papers.campaign.status import State
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +39,7 @@ def campaign(
       anydepth campaign --data ~/data
       anydepth campaign --status
     """
-    from anydepth_papers.campaign.run import campaign as run
+    from anydepth_papers.campaign.campaign import campaign as run
 
     @contextmanager
     def watched(config: "RunConfig") -> "Iterator[Watch]":
@@ -57,8 +57,8 @@ def campaign(
 
 
 def _states(folder: Path) -> "list[State]":
-    from anydepth_papers.campaign.nets import nets
-    from anydepth_papers.campaign.state import state_of
+    from anydepth_papers.campaign.declared import nets
+    from anydepth_papers.campaign.status import state_of
 
     return [state_of(net, folder) for net in nets()]
 

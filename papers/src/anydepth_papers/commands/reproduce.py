@@ -47,10 +47,10 @@ def reproduce(
       anydepth reproduce mnist --scale smoke --seeds 1
     """
     from anydepth.errors import ConfigError, choices
-    from anydepth_papers.experiment import SCALES
     from anydepth_papers.experiments import EXPERIMENTS
-    from anydepth_papers.publish import publish
-    from anydepth_papers.study import Study
+    from anydepth_papers.judge.experiment import SCALES
+    from anydepth_papers.judge.study import Study
+    from anydepth_papers.pages.publish import publish
 
     experiment = EXPERIMENTS[name]
     if scale not in SCALES:

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anydepth.data.made import Made
-from anydepth.data.options import number, whole
+from anydepth.data.option_checks import number, whole
 from anydepth.data.source import SOURCES, Part
 from anydepth.data.vectors import Vectors
 from anydepth.errors import NumericalError
-from anydepth_papers.potentials import Potential, Real, potential
+from anydepth_papers.studies.potentials import Potential, Real, potential
 
 _LOOK = 20
 """Steps between looks at who has come to rest."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anydepth.data.made import Made
-from anydepth.data.options import number, one_of, whole
+from anydepth.data.option_checks import number, one_of, whole
 from anydepth.data.source import SOURCES, Part
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError

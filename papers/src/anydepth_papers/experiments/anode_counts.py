@@ -7,8 +7,10 @@ from torch import nn
 
 from anydepth.measure.cost import flops
 from anydepth.zoo.parts import build
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, computed, undecided
+from anydepth_papers.judge.study import Study
 from anydepth_papers.recipes.anodev2 import (
     LAYOUTS,
     PRINTED_BLOCKS,
@@ -18,8 +20,6 @@ from anydepth_papers.recipes.anodev2 import (
     block_options,
     printed_options,
 )
-from anydepth_papers.rules import Judgement, computed, undecided
-from anydepth_papers.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,14 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.forms import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, better, not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_nets import SETTINGS, Exam, common_seeds, trained_steps, waiting
+from anydepth_papers.nets.stateful_nets import BASIS_SCHEDULE
+from anydepth_papers.studies.form_tables import (
     COLUMNS,
     NOTES,
     Found,
@@ -21,11 +26,6 @@ from anydepth_papers.forms import (
     looked_at,
     rows_of,
 )
-from anydepth_papers.nets import SETTINGS, Exam, common_seeds, trained_steps, waiting
-from anydepth_papers.rules import Judgement, better, not_run
-from anydepth_papers.stateful_nets import BASIS_SCHEDULE
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,23 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.forms import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, computed, near, not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import points, spread
+from anydepth_papers.nets.image_nets import (
+    SETTINGS,
+    TITLE,
+    Exam,
+    common_seeds,
+    examined,
+    setting_of,
+    trained_steps,
+    waiting,
+)
+from anydepth_papers.nets.resnets import shortened
+from anydepth_papers.studies.form_tables import (
     COLUMNS,
     NOTES,
     Found,
@@ -25,11 +39,6 @@ from anydepth_papers.forms import (
     no_worse,
     rows_of,
 )
-from anydepth_papers.nets import SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, trained_steps, waiting
-from anydepth_papers.resnets import shortened
-from anydepth_papers.rules import Judgement, computed, near, not_run
-from anydepth_papers.study import Study
-from anydepth_papers.wording import points, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,14 +13,14 @@ from anydepth.runs.folder import Run
 from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.summary import summary
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.kernel_figure import kernel_figure
-from anydepth_papers.nets import uses_depth
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, all_of, better, near, no_worse, not_run, undecided
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import differences, spread
+from anydepth_papers.nets.image_nets import uses_depth
 from anydepth_papers.recipes.anodev2 import LAYOUTS, VARIANTS, config
-from anydepth_papers.rules import Judgement, all_of, better, near, no_worse, not_run, undecided
-from anydepth_papers.study import Study
-from anydepth_papers.wording import differences, spread
+from anydepth_papers.studies.kernel_figure import kernel_figure
 
 PUBLISHED = {
     "resnet4": dict(zip(VARIANTS, (76.95, 47.37, 77.30, 78.11, 77.73), strict=True)),

@@ -13,12 +13,12 @@ from anydepth.runs.config import RunConfig
 from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.images import image_config
-from anydepth_papers.rules import better
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_configs import image_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

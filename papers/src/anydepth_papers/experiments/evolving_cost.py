@@ -11,13 +11,13 @@ import torch
 from anydepth.surgery.blocks import blocks_of
 from anydepth.zoo.parts import build
 from anydepth_papers.bench.sides import answer, training_step
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, better, near, no_worse
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
 from anydepth_papers.models.anode import AnodeNetwork
 from anydepth_papers.recipes.anodev2 import block_options
-from anydepth_papers.rules import Judgement, better, near, no_worse
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,13 +13,13 @@ from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image import ImageNetwork
-from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import PAPER, Exam
-from anydepth_papers.printed import ROWS, Above, Below, Form, Keeps, Near, PrintedRow
-from anydepth_papers.rules import Judgement, better, near, no_worse, not_run
-from anydepth_papers.study import Study
-from anydepth_papers.wording import differences, spread
+from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, better, near, no_worse, not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import differences, spread
+from anydepth_papers.nets.image_nets import PAPER, Exam
+from anydepth_papers.studies.printed import ROWS, Above, Below, Form, Keeps, Near, PrintedRow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

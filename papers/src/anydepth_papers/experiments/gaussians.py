@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from anydepth.weights.evolutions.rda import ReactionDiffusionAdvection
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.rules import computed
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import computed
+from anydepth_papers.judge.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

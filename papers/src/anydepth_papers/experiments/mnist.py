@@ -5,9 +5,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.runs.folder import Run
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.forms import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import (
+    Judgement,
+    all_of,
+    computed,
+    instance_better,
+    instance_no_worse,
+    proportion,
+    undecided,
+)
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import points
+from anydepth_papers.nets.image_nets import Exam
+from anydepth_papers.nets.mnist_nets import (
+    FLAT,
+    GROWN,
+    HALF_RESNET,
+    RESNET,
+    SHORT,
+    SOLVERS,
+    UNITS,
+    config_for,
+    forms_of,
+)
+from anydepth_papers.studies.form_tables import (
     COLUMNS,
     NOTES,
     Found,
@@ -21,19 +44,6 @@ from anydepth_papers.forms import (
     no_worse,
     rows_of,
 )
-from anydepth_papers.mnist_nets import FLAT, GROWN, HALF_RESNET, RESNET, SHORT, SOLVERS, UNITS, config_for, forms_of
-from anydepth_papers.nets import Exam
-from anydepth_papers.rules import (
-    Judgement,
-    all_of,
-    computed,
-    instance_better,
-    instance_no_worse,
-    proportion,
-    undecided,
-)
-from anydepth_papers.study import Study
-from anydepth_papers.wording import points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

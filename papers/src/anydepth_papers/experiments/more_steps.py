@@ -9,13 +9,13 @@ import numpy as np
 from anydepth.runs.config import RunConfig
 from anydepth.runs.folder import Run
 from anydepth.runs.override import override
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import uses_depth
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, all_of, better, no_worse, undecided
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import differences, spread
+from anydepth_papers.nets.image_nets import uses_depth
 from anydepth_papers.recipes.anodev2 import config
-from anydepth_papers.rules import Judgement, all_of, better, no_worse, undecided
-from anydepth_papers.study import Study
-from anydepth_papers.wording import differences, spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

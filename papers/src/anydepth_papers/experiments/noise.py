@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import COLOUR, SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, waiting
-from anydepth_papers.rules import better
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_nets import COLOUR, SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, waiting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

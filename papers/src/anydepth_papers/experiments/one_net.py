@@ -14,10 +14,13 @@ from torch import nn
 
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.campaign.nets import EPOCHS, GROWS_AT
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.campaign.declared import EPOCHS, GROWS_AT
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, better, computed, instance_better, no_worse
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_nets import (
     COLOUR,
     SETTINGS,
     TITLE,
@@ -29,10 +32,7 @@ from anydepth_papers.nets import (
     unpacked,
     waiting,
 )
-from anydepth_papers.resnets import shortened
-from anydepth_papers.rules import Judgement, better, computed, instance_better, no_worse
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.nets.resnets import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

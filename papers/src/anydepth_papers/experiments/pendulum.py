@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.one_step import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, all_of, better, computed, near, no_worse
+from anydepth_papers.judge.study import Study
+from anydepth_papers.studies.one_step import (
     DT,
     FACTORS,
     SCHEMES,
@@ -25,8 +27,6 @@ from anydepth_papers.one_step import (
     rollout,
     truth,
 )
-from anydepth_papers.rules import Judgement, all_of, better, computed, near, no_worse
-from anydepth_papers.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,11 @@ import numpy as np
 
 from anydepth.runs.folder import Run
 from anydepth.train.vary import STEADY
-from anydepth_papers.adaption_settings import CONTROLS, IN_FULL, LOOKED_AT, NOT_RUN, ON_IMAGES, SETTINGS, Settings
-from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import (
+from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.flows import (
     AGREEMENT,
     THRESHOLD,
     Task,
@@ -23,9 +24,16 @@ from anydepth_papers.flows import (
     of_every_seed,
     trained_or_failed,
 )
-from anydepth_papers.rules import not_run
-from anydepth_papers.study import Study
-from anydepth_papers.table_one import (
+from anydepth_papers.studies.adaption_settings import (
+    CONTROLS,
+    IN_FULL,
+    LOOKED_AT,
+    NOT_RUN,
+    ON_IMAGES,
+    SETTINGS,
+    Settings,
+)
+from anydepth_papers.studies.table_one import (
     MOST_ACCURATE,
     RULES,
     UNVARIED,

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anydepth_papers.adaption_settings import LOOKED_AT
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.experiments.proper_adaption import adapted
-from anydepth_papers.flows import CPU, LANDSCAPE, PAPER, RESOLUTION, SMOKE, THRESHOLD, Task, trained_or_failed
-from anydepth_papers.rules import all_of, better, near, no_worse, undecided
-from anydepth_papers.study import Study
-from anydepth_papers.table_one import Nets
-from anydepth_papers.wording import spread
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import all_of, better, near, no_worse, undecided
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.flows import (
+    CPU,
+    LANDSCAPE,
+    PAPER,
+    RESOLUTION,
+    SMOKE,
+    THRESHOLD,
+    Task,
+    trained_or_failed,
+)
+from anydepth_papers.studies.adaption_settings import LOOKED_AT
+from anydepth_papers.studies.table_one import Nets
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

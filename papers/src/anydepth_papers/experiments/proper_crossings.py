@@ -8,13 +8,22 @@ from torch import Tensor
 
 from anydepth.measure.crossings import crossing_rate
 from anydepth.runs.folder import Run
-from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import LANDSCAPE, NEARLY_ALL, PAPER, SMOKE, Task, block_of, examine, of_every_seed
-from anydepth_papers.rules import better, computed, proportion, undecided
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better, computed, proportion, undecided
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.ensemble import data_of
+from anydepth_papers.nets.flows import (
+    LANDSCAPE,
+    NEARLY_ALL,
+    PAPER,
+    SMOKE,
+    Task,
+    block_of,
+    examine,
+    of_every_seed,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

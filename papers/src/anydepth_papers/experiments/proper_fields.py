@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from anydepth.runs.folder import Run
 from anydepth_papers.data.landscape import true_field
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.experiments.proper_crossings import SETTINGS
-from anydepth_papers.flows import LANDSCAPE, Task, block_of, of_every_seed
-from anydepth_papers.potentials import potential
-from anydepth_papers.rules import all_of, computed, no_worse
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import all_of, computed, no_worse
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.flows import LANDSCAPE, Task, block_of, of_every_seed
+from anydepth_papers.studies.potentials import potential
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.flows import (
     CPU,
     LANDSCAPE,
     PAPER,
@@ -19,7 +21,7 @@ from anydepth_papers.flows import (
     examine,
     of_every_seed,
 )
-from anydepth_papers.grid_rules import (
+from anydepth_papers.studies.grid_rules import (
     COLUMNS,
     NOTES,
     PUBLISHED,
@@ -35,8 +37,6 @@ from anydepth_papers.grid_rules import (
     succeeded,
     told_of,
 )
-from anydepth_papers.rules import not_run
-from anydepth_papers.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,14 +14,15 @@ from anydepth.data.table import Table
 from anydepth.errors import NumericalError
 from anydepth.runs.folder import discard_run, new_run
 from anydepth.runs.progress import Watch
-from anydepth.train.needs import needs_of
-from anydepth.train.prepare import prepare, warm_up
+from anydepth.train.prepare import needs_of, prepare, warm_up
 from anydepth.train.trainer import Trainer
-from anydepth_papers.adaption_settings import LOOKED_AT
-from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better, undecided
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.ensemble import data_of
+from anydepth_papers.nets.flows import (
     CPU,
     LANDSCAPE,
     PAPER,
@@ -33,9 +34,7 @@ from anydepth_papers.flows import (
     block_of,
     predictions,
 )
-from anydepth_papers.rules import better, undecided
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.studies.adaption_settings import LOOKED_AT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

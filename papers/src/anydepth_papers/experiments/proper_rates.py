@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anydepth.runs.folder import Run
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.flows import (
     LANDSCAPE,
     PAPER,
     RESOLUTION,
@@ -21,7 +24,7 @@ from anydepth_papers.flows import (
     examine,
     trained_flows,
 )
-from anydepth_papers.grid_rules import (
+from anydepth_papers.studies.grid_rules import (
     COLUMNS,
     NOTES,
     Cell,
@@ -33,9 +36,6 @@ from anydepth_papers.grid_rules import (
     told_of,
     trends,
 )
-from anydepth_papers.rules import better
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,10 +9,13 @@ from torch import nn
 from anydepth.errors import NumericalError
 from anydepth.runs.folder import Run
 from anydepth.solve.adaptive import SolverError
-from anydepth_papers.ensemble import data_of
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.flows import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better_median, no_worse_median, proportion
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.ensemble import data_of
+from anydepth_papers.nets.flows import (
     CPU,
     NEARLY_ALL,
     PAPER,
@@ -24,9 +27,6 @@ from anydepth_papers.flows import (
     commonest,
     predictions,
 )
-from anydepth_papers.rules import better_median, no_worse_median, proportion
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,12 +12,12 @@ import numpy as np
 from anydepth.runs.config import RunConfig
 from anydepth.runs.folder import Run
 from anydepth.runs.override import override
-from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.images import image_config
-from anydepth_papers.refinement_claims import CLAIMS, NINTHS, Curves, judged
-from anydepth_papers.roughness import Stages, kernels_of, over_depth
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.image_configs import image_config
+from anydepth_papers.studies.refinement_claims import CLAIMS, NINTHS, Curves, judged
+from anydepth_papers.studies.roughness import Stages, kernels_of, over_depth
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,20 +7,12 @@ from torch import nn
 
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.forms import (
-    COLUMNS,
-    NOTES,
-    Found,
-    accuracies_of,
-    as_trained,
-    depth_of,
-    looked,
-    looked_at,
-    rows_of,
-)
-from anydepth_papers.nets import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, better, not_run
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_nets import (
     COLOUR,
     SETTINGS,
     TITLE,
@@ -31,9 +23,17 @@ from anydepth_papers.nets import (
     trained_steps,
     waiting,
 )
-from anydepth_papers.rules import Judgement, better, not_run
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.studies.form_tables import (
+    COLUMNS,
+    NOTES,
+    Found,
+    accuracies_of,
+    as_trained,
+    depth_of,
+    looked,
+    looked_at,
+    rows_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

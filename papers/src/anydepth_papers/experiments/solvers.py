@@ -9,12 +9,12 @@ from torch import nn
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 from anydepth.zoo.models.resnet import ResNet
-from anydepth_papers.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import COLOUR, SETTINGS, TITLE, Exam, examined, setting_of, trained_steps, waiting
-from anydepth_papers.resnets import as_blocks, shortened
-from anydepth_papers.solver_claims import CLAIMS, OWN, Grid, judged
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.image_nets import COLOUR, SETTINGS, TITLE, Exam, examined, setting_of, trained_steps, waiting
+from anydepth_papers.nets.resnets import as_blocks, shortened
+from anydepth_papers.studies.solver_claims import CLAIMS, OWN, Grid, judged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

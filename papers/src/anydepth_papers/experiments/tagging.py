@@ -9,9 +9,9 @@ from anydepth.recipes import RECIPES
 from anydepth.runs.config import RunConfig
 from anydepth.runs.override import override
 from anydepth.zoo.models.tagger import Tagger
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.rules import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import (
     Judgement,
     all_of,
     computed,
@@ -19,10 +19,10 @@ from anydepth_papers.rules import (
     instance_groups_no_worse,
     not_run,
 )
-from anydepth_papers.study import Study
-from anydepth_papers.tagged import BASES, block_of, examine, halvings, milliseconds, named, per_cent
-from anydepth_papers.tagged_figure import draw
-from anydepth_papers.wording import points, spread
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import points, spread
+from anydepth_papers.studies.tagged import BASES, block_of, examine, halvings, milliseconds, named, per_cent
+from anydepth_papers.studies.tagged_figure import draw
 
 LITTLE = 0.5
 """Points that "nearly maintained", "about as well" and "no significant loss" allow."""

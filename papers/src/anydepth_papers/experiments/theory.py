@@ -8,10 +8,10 @@ from torch import Tensor
 
 from anydepth.depth.schemes import SCHEMES
 from anydepth.solve.odeint import odeint
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.rules import Judgement, computed
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, computed
+from anydepth_papers.judge.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

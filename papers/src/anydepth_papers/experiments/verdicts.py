@@ -16,10 +16,10 @@ from anydepth.verdict.rule import Limits
 from anydepth_papers.cases import CheckArguments, KnownModel
 from anydepth_papers.cases.closed import CLOSED
 from anydepth_papers.cases.trained import TRAINED
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.rules import Judgement, all_of, computed, proportion
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, all_of, computed, proportion
+from anydepth_papers.judge.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,12 +14,12 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.data.source import Part
 from anydepth.weights.evolved import Evolved
 from anydepth_papers.data.wave import Wave, velocity
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.rules import Judgement, all_of, better
-from anydepth_papers.study import Study
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import Judgement, all_of, better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
 from anydepth_papers.units.circular_conv import CircularConv
-from anydepth_papers.wording import spread
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

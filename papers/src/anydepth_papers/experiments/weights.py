@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from anydepth_papers.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.experiments import EXPERIMENTS
-from anydepth_papers.nets import (
+from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
+from anydepth_papers.judge.rules import better
+from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.wording import spread
+from anydepth_papers.nets.image_nets import (
     COLOUR,
     SETTINGS,
     TITLE,
@@ -18,10 +21,7 @@ from anydepth_papers.nets import (
     trained_steps,
     waiting,
 )
-from anydepth_papers.roughness import LINES, kernels_of, over_depth
-from anydepth_papers.rules import better
-from anydepth_papers.study import Study
-from anydepth_papers.wording import spread
+from anydepth_papers.studies.roughness import LINES, kernels_of, over_depth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from anydepth.data.files import at_byte, content, lines
 from anydepth.data.images import Images
-from anydepth.data.options import one_of
+from anydepth.data.option_checks import one_of
 from anydepth.data.source import SOURCES, Part, Remote, Source, no_such_part
 from anydepth.errors import DataError
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anydepth.data.files import shown
-from anydepth.data.options import one_of
+from anydepth.data.option_checks import one_of
 from anydepth.data.order import Indices
-from anydepth.data.own import SHARE, Own, located, names
+from anydepth.data.own_source import SHARE, Own, located, names
 from anydepth.data.records import Records
 from anydepth.data.shares import is_held_out, keys_of_rows
 from anydepth.data.source import SOURCES, Part, no_such_part

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from anydepth.data.files import LIMIT, Reader, at_byte, plain_or_compressed
 from anydepth.data.images import Images
-from anydepth.data.options import folder_name
+from anydepth.data.option_checks import folder_name
 from anydepth.data.source import SOURCES, Part, Remote, Source, no_such_part
 from anydepth.errors import DataError
 

@@ -10,10 +10,10 @@ from warnings import warn
 import numpy as np
 
 from anydepth.data.files import shown
-from anydepth.data.formats import IMAGE_SUFFIXES
+from anydepth.data.image_formats import IMAGE_SUFFIXES
 from anydepth.data.images import Images
-from anydepth.data.options import one_of, whole
-from anydepth.data.own import SHARE, Own
+from anydepth.data.option_checks import one_of, whole
+from anydepth.data.own_source import SHARE, Own
 from anydepth.data.pictures import decode_all
 from anydepth.data.shares import is_held_out, keys_of_names
 from anydepth.data.source import SOURCES, Part, no_such_part

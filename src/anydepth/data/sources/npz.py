@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from anydepth.data.arrays import array_names, read_array
 from anydepth.data.files import shown
 from anydepth.data.images import Images
-from anydepth.data.options import one_of
-from anydepth.data.own import SHARE, Own
+from anydepth.data.option_checks import one_of
+from anydepth.data.own_source import SHARE, Own
 from anydepth.data.records import MOST_FEATURES, Fields, Records
 from anydepth.data.shares import is_held_out, keys_of_rows
 from anydepth.data.source import SOURCES, Part, no_such_part

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from anydepth.data.options import MOST_EXAMPLES, number
+from anydepth.data.option_checks import MOST_EXAMPLES, number
 from anydepth.data.source import SOURCES, Part, Source, no_such_part
 from anydepth.data.vectors import Vectors
 from anydepth.errors import ConfigError

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from anydepth.data.made import Made
-from anydepth.data.options import whole
+from anydepth.data.option_checks import whole
 from anydepth.data.source import SOURCES, Part
 from anydepth.data.vectors import Vectors
 

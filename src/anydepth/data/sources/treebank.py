@@ -7,7 +7,7 @@ from sys import intern
 from typing import ClassVar
 
 from anydepth.data.files import at_line, lines, shown
-from anydepth.data.options import folder_name, one_of
+from anydepth.data.option_checks import folder_name, one_of
 from anydepth.data.sentences import Sentences
 from anydepth.data.source import SOURCES, Part, Remote, Source
 from anydepth.errors import DataError

@@ -1,0 +1,1 @@
+"""How claims are judged: experiments, studies in progress, and the rules."""

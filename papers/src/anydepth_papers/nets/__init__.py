@@ -1,0 +1,1 @@
+"""The nets that studies train or take from the campaign."""

@@ -1,0 +1,1 @@
+"""What is published: results, figures, and the pages of the evidence."""

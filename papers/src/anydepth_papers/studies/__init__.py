@@ -1,0 +1,1 @@
+"""What single studies are made of beside their experiment: settings, claims, tables, figures."""
