@@ -11,10 +11,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from anydepth.block.general import stats_of
 from anydepth.block.listed import is_unwatched, listed
 from anydepth.block.passes import Outcome, Pass, Ready
-from anydepth.block.paths import PATHS
+from anydepth.block.paths import PATHS, UnitRefusal, stats_of
 from anydepth.block.roles import Kind
 from anydepth.fast.layouts import ROWS, Columns, Layout
 from anydepth.fast.linear_program import Chain, ChainSolve, Layer, Program
@@ -27,17 +26,22 @@ _FEW = 4
 """Up to so many entries a convolution is cheaper as one matrix."""
 
 
+_NO_CHAIN = "the unit is no plain chain of linear layers"
+
+
 @PATHS.register("linear")
 def attempt(given: Pass, y: State) -> Ready | str:
     """The whole integration as one function, if the unit is a chain of linear layers."""
     if given.takes_more:
         return "the unit takes more than one tensor"
+    if listed(given.unit) is None:
+        return UnitRefusal(_NO_CHAIN)
     (start,) = y
     if given.shared or start.dim() < 1:
         return "the unit has counters or constants, or x has no axis"
     chain = chain_of(given.unit)
     if chain is None:
-        return "the unit is no plain chain of linear layers"
+        return _NO_CHAIN
     if not _fits(given, chain, start):
         return "widths, precisions or devices differ, or weights are shared"
     return partial(_solved, given, chain, start)
