@@ -92,7 +92,12 @@ def test_every_unit_in_a_stack(unit):
     kind = ad.UNITS[unit]
     stack, block = pair(lambda: kind(8), 3)
     x = torch.randn(4, *{2: (8,), 3: (5, 8), 4: (8, 4, 4)}[kind.input_rank])
-    assert torch.equal(block(x), stack(x))
+    out, wanted = block(x), stack(x)
+    if block.stats.path == "native":  # sums of another order: some units in the last place
+        torch.testing.assert_close(out, wanted, rtol=1e-5, atol=1e-5)
+        with ad.fast_paths(False):
+            out = block(x)
+    assert torch.equal(out, wanted)
     assert_same(stack, block)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from functools import partial
 from numbers import Rational, Real
 from typing import Any
 from warnings import warn
@@ -13,24 +12,21 @@ from torch import Tensor, nn
 
 from anydepth.block.finite import FiniteFlag, refuse_not_finite
 from anydepth.block.form import KEY, SavedForm, form_under
-from anydepth.block.general import along
-from anydepth.block.passes import Held, Outcome, Pass
-from anydepth.block.paths import route, run
-from anydepth.block.per_thread import PerThread
+from anydepth.block.passes import Held, Outcome, Pass, PerThread, commit
+from anydepth.block.paths import along, route, run
 from anydepth.block.retired import watch_retired
 from anydepth.block.roles import Kind, Lifted, lift, make_units, replace, roles_of, tensors_of
-from anydepth.block.state import commit
 from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, UnitError, choices
-from anydepth.executor.executor import aliases_of
+from anydepth.executor.adopt import aliases_of
 from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.adjoint import GRADIENTS
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver, make_solver
-from anydepth.solve.tensors import State, check_finite, like, outline, parts_of, precision_on, wide
+from anydepth.solve.tensors import State, check_finite, like, parts_of, precision_on, wide
 from anydepth.weights.choose import Choice, choose, read_function
 from anydepth.weights.protocol import Move, WeightFunction
 
@@ -244,11 +240,11 @@ class ContinuousBlock(nn.Module):
         """All that a pass depends on, as it is now."""
         held = {name: self.held(name) for name in self.lifted}
         self._check_shapes(held)
-        device = (x[0] if isinstance(x, tuple) else x).device
+        parts = x if isinstance(x, tuple) else (x,)
         shared = (*self.roles.counters, *self.roles.constants)
         return Pass(
             unit=self.unit,
-            image=partial(self._here.image, self.unit),
+            image=self._here.image(self.unit),
             aliases=self.aliases,
             roles=self.roles,
             lifted=self.lifted,
@@ -261,8 +257,11 @@ class ContinuousBlock(nn.Module):
             segment=self.segment,
             is_training=self.training,
             has_time=self.time,
-            like=outline(x),
-            precision=precision_on(device),
+            is_tuple=isinstance(x, tuple),
+            dtypes=tuple([part.dtype for part in parts]),
+            device=parts[0].device,
+            is_inference=any(part.is_inference() for part in parts),
+            precision=precision_on(parts[0].device),
             args=args,
             kwargs=dict(kwargs or {}),
             label=self.label,
@@ -284,7 +283,7 @@ class ContinuousBlock(nn.Module):
         """Keep what a pass left. Nobody else writes to the block."""
         if not torch.compiler.is_compiling():
             self._here.stats = outcome.stats
-        if given.is_training:
+        if given.is_training and (outcome.samples or outcome.counters):
             commit(given, outcome, self.stored)
         for module, key, value in outcome.written:
             vars(module)[key] = value

@@ -6,7 +6,6 @@ from typing import Any
 from warnings import warn
 from weakref import WeakSet
 
-import torch
 from torch import Tensor, nn
 
 from anydepth.errors import AnydepthWarning, ConfigError, UnitError
@@ -143,8 +142,3 @@ def _adds_back(x: Tensor, slope: Tensor) -> bool:
         return False
     ends = [end for end, _ in node.next_functions if end is not None]
     return any(end is x.grad_fn if x.grad_fn is not None else getattr(end, "variable", None) is x for end in ends)
-
-
-def can_tell(slope: State) -> bool:
-    """Whether there is a graph to look at."""
-    return not torch.compiler.is_compiling() and any(part.grad_fn is not None for part in slope)

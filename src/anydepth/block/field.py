@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from anydepth.block.branch import can_tell, warn_of_skip
+from anydepth.block.branch import warn_of_skip
 from anydepth.block.passes import Pass, Samples
 from anydepth.block.roles import Kind
 from anydepth.depth.times import Instant
@@ -29,6 +29,18 @@ class Sample(NamedTuple):
     after: list[Tensor]
 
 
+class Readings:
+    """How every lifted tensor is read at given instants."""
+
+    def __init__(self, each: Sequence[Reading], count: int):
+        self.each = each
+        picks = [tuple(reading.index[i] for reading in each) for i in range(count)]
+        places = {row: place for place, row in enumerate(dict.fromkeys(picks))}
+        self.rows = list(places)
+        """What distinct instants read: a place among the rows of every tensor."""
+        self.index = [places[row] for row in picks]
+
+
 class UnitField:
     """R(x, theta(t)) for one pass.
 
@@ -37,24 +49,31 @@ class UnitField:
     """
 
     def __init__(self, given: Pass, twin: "UnitField | None" = None):
-        self.given = given
+        self.given, self.image = given, given.image
         self.shared = {name: tensor.clone() for name, tensor in given.shared.items()} if twin is None else twin.shared
         self.names = (*given.lifted, *given.shared)
-        self.image = given.image() if twin is None else twin.image
         self.call = self._make_call()
-        self.unit_dtypes = None if given.precision[0] else tuple(part.dtype for part in given.parts)
+        self.args, self.kwargs = given.args, dict(given.kwargs)
+        self.dtypes = None if given.precision[0] else given.dtypes
+        """What the unit gets, whatever the state has become; under autocast, the state as it is."""
         updates = any(m.training for m in given.unit.modules()) if self.image is None else self.image.is_training
-        is_state = {*given.state_names, *given.roles.counters} if updates else set()
-        self.copied = [i for i, name in enumerate(self.names) if name in is_state]
+        self.copied = self._state_places() if updates else []
         first = len(self.names) - len(given.roles.constants)
         self.watched = [*self.copied, *range(first, len(self.names))] if given.is_training else []
         counts = not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
-        self.counts_writes = counts and not any(part.is_inference() for part in given.parts)
+        self.counts_writes = counts and not given.is_inference
+        self.looks_for_skip = self.image is not None and "skip" not in self.image.looked_at
         self.accepted: list[Sample] = []
         self.checked: set[str] = set() if twin is None else twin.checked
         """What needs to be looked at once in a pass, and has been."""
         is_late = given.plan is None or given.gradient in ("adjoint", "kkt")
         self.must_repeat = twin is None and updates and is_late
+
+    def _state_places(self) -> list[int]:
+        """Where among the names the tensors are that the unit updates itself."""
+        lifted, counters = self.given.lifted, self.given.roles.counters
+        is_state = {name for name, part in lifted.items() if part.kind is not Kind.PARAMETER}
+        return [i for i, name in enumerate(self.names) if name in is_state or name in counters]
 
     def _make_call(self) -> UnitCall:
         if self.image is None:
@@ -93,36 +112,39 @@ class UnitField:
 
     def steps(self, plan: Plan) -> list["UnitStages"]:
         """The stages of every step of a plan, their weights read in one go."""
-        rows = self._rows(plan.instants, self._readings(plan))
+        rows = self._rows(self._readings(plan))
         count = len(plan.stages[0])
         return [UnitStages(self, instants, rows[n * count : (n + 1) * count]) for n, instants in enumerate(plan.stages)]
 
-    def _readings(self, plan: Plan) -> Sequence[Reading]:
+    def _readings(self, plan: Plan) -> "Readings":
         """How every lifted tensor is read at the instants of a plan; looked up once for a form of the block."""
         lifted, kept = self.given.lifted, plan.kept.get("readings")
         if kept is None or kept[0] is not lifted:
-            kept = plan.kept["readings"] = (lifted, [plan.reading(part.function) for part in lifted.values()])
+            found = Readings([plan.reading(part.function) for part in lifted.values()], len(plan.instants))
+            kept = plan.kept["readings"] = (lifted, found)
         return kept[1]
 
     def stages(self, instants: Sequence[Instant]) -> "UnitStages":
         """The stages of one step."""
-        known = {function: function.reading(instants) for function in self.given.functions.values()}
-        readings = [known[part.function] for part in self.given.lifted.values()]
-        return UnitStages(self, instants, self._rows(instants, readings))
+        functions = [part.function for part in self.given.lifted.values()]
+        known = {function: function.reading(instants) for function in dict.fromkeys(functions)}
+        readings = Readings([known[function] for function in functions], len(instants))
+        return UnitStages(self, instants, self._rows(readings))
 
-    def _rows(self, instants: Sequence[Instant], readings: Sequence[Reading]) -> list[list[Tensor]]:
-        """For every instant the unit's tensors, in the order of `names`; equal instants share tensors."""
-        columns = []
+    def _rows(self, readings: "Readings") -> list[list[Tensor]]:
+        """For every instant the unit's tensors, in the order of `names`; instants that read the same share a row."""
+        distinct: list[Sequence[Tensor]] = []
         with in_precision(self.given.device):
-            for (name, part), reading in zip(self.given.lifted.items(), readings, strict=True):
+            for (name, part), reading in zip(self.given.lifted.items(), readings.each, strict=True):
                 held = self.given.held[name]
                 if part.kind is Kind.PARAMETER:
-                    distinct = reading.rows(*held)
+                    distinct.append(reading.rows(*held))
                 else:
-                    distinct = [part.kind.decode(row) for row in reading.rows(*(tensor.clone() for tensor in held))]
-                columns.append([distinct[i] for i in reading.index])
+                    rows = reading.rows(*[tensor.clone() for tensor in held])
+                    distinct.append([part.kind.decode(row) for row in rows])
         shared = list(self.shared.values())
-        return [[*(column[i] for column in columns), *shared] for i in range(len(instants))]
+        made = [[*[d[i] for d, i in zip(distinct, row, strict=True)], *shared] for row in readings.rows]
+        return [made[i] for i in readings.index]
 
     def samples(self) -> tuple[dict[str, Samples], dict[str, Tensor]]:
         """What accepted steps left of the state and of the counters."""
@@ -163,31 +185,49 @@ class UnitStages:
         seed = random_state(field.device) if field.must_repeat else None
         versions = [part._version for part in y] if field.counts_writes else None
         try:
-            out, after = field.call(tensors, self._arguments(stage, y), dict(field.given.kwargs), field.watched)
+            out, after = field.call(tensors, self._arguments(stage, y), field.kwargs, field.watched)
         except (torch.OutOfMemoryError, UnitError):
             raise
         except (RuntimeError, ValueError, TypeError, IndexError) as error:
             raise self._explained(error, stage, y) from error
         if versions is not None and versions != [part._version for part in y]:
             raise UnitError(
-                f"unit {field.given.unit_name} changes its input in place, which the solver still needs; "
+                f"unit {field.name} changes its input in place, which the solver still needs; "
                 "make its first layers out of place, for example ReLU(inplace=False)"
             )
         if seed is not None:
             field.must_repeat = False
             self._check_repeatable(seed)
-        if field.given.is_training:
-            _check_constants(field, after[len(field.copied) :])
-            if field.copied and stage not in self.samples:
-                before = [self.rows[stage][i] for i in field.copied]
-                self.samples[stage] = Sample(self.instants[stage], before, after)
-        who = f"unit {field.given.unit_name}"
+        if field.watched:
+            self._note(stage, after)
+        slope = self._checked(out, y)
+        if field.looks_for_skip:
+            self._look_for_skip(y, slope)
+        return slope
+
+    def _note(self, stage: int, after: list[Tensor]) -> None:
+        """In training: refuse constants that were changed, and keep what became of the state."""
+        field = self.field
+        _check_constants(field, after[len(field.copied) :])
+        if field.copied and stage not in self.samples:
+            before = [self.rows[stage][i] for i in field.copied]
+            self.samples[stage] = Sample(self.instants[stage], before, after)
+
+    def _checked(self, out: Any, y: State) -> State:
+        """The unit's result as a slope of y; the usual case is found out first, as it is asked at every evaluation."""
+        is_tuple = self.field.given.is_tuple
+        if type(out) is Tensor and not is_tuple and out.dtype is y[0].dtype and out.shape == y[0].shape:
+            return (out,)
         way_out = "x; put layers that change it between blocks, as in a Stitch"
-        slope = checked_slope(out, y, field.given.is_tuple, who, way_out)
-        if field.image is not None and "skip" not in field.image.looked_at and can_tell(slope):
+        return checked_slope(out, y, is_tuple, f"unit {self.field.name}", way_out)
+
+    def _look_for_skip(self, y: State, slope: State) -> None:
+        """Once for an image of the unit, at the first evaluation that has a graph to look at."""
+        field = self.field
+        if field.image is not None and any(part.grad_fn is not None for part in slope):
+            field.looks_for_skip = False
             field.image.looked_at.add("skip")
             warn_of_skip(field.given.unit, y, slope)
-        return slope
 
     def tensors(self) -> list[Tensor]:
         """All weights that the stages read, and the tensors among the block's extra arguments."""
@@ -199,22 +239,26 @@ class UnitStages:
 
     def accept(self) -> None:
         """The step is taken: what its evaluations left of the state are samples."""
-        self.field.accepted += [self.samples[stage] for stage in sorted(self.samples)]
+        if self.samples:
+            self.field.accepted += [self.samples[stage] for stage in sorted(self.samples)]
 
     def _arguments(self, stage: int, y: State) -> tuple:
         field, given = self.field, self.field.given
-        inputs = y if field.unit_dtypes is None else tuple(p.to(d) for p, d in zip(y, field.unit_dtypes, strict=True))
-        state = inputs if given.is_tuple else inputs[0]
-        if not given.has_time:
-            return (state, *given.args)
-        dtype = given.dtype if field.unit_dtypes else torch.promote_types(given.dtype, torch.float32)
-        return (torch.tensor(float(self.instants[stage].time), dtype=dtype, device=given.device), state, *given.args)
+        if field.dtypes is not None:
+            y = tuple([p if p.dtype is d else p.to(d) for p, d in zip(y, field.dtypes, strict=True)])
+        state = y if given.is_tuple else y[0]
+        return (self._time(stage), state, *field.args) if given.has_time else (state, *field.args)
+
+    def _time(self, stage: int) -> Tensor:
+        given, time = self.field.given, self.instants[stage].time
+        dtype = given.dtype if self.field.dtypes else torch.promote_types(given.dtype, torch.float32)
+        return torch.tensor(float(time), dtype=dtype, device=given.device)
 
     def _explained(self, error: Exception, stage: int, y: State) -> UnitError:
         shapes = ", ".join(str(tuple(part.shape)) for part in y)
         cause = str(error).strip().split("\n")[0]
         return UnitError(
-            f"unit {self.field.given.unit_name} failed on x of shape {shapes} "
+            f"unit {self.field.name} failed on x of shape {shapes} "
             f"at t = {float(self.instants[stage].time):g}: {cause}; "
             "check the shape of x and the arguments given to the block"
         )
@@ -222,7 +266,7 @@ class UnitStages:
     def _check_repeatable(self, seed: Tensor) -> None:
         if not torch.equal(seed, random_state(self.field.device)):
             raise UnitError(
-                f"unit {self.field.given.unit_name} draws random numbers in training (dropout?), so its "
+                f"unit {self.field.name} draws random numbers in training (dropout?), so its "
                 "field differs from call to call; adaptive schemes and adjoint gradients need a fixed scheme with "
                 "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
             )

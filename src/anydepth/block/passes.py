@@ -1,4 +1,7 @@
-"""One pass through a block, described once, and what comes of it. A path is a function from the one to the other."""
+"""One pass through a block: described once, and what it leaves, which is committed wholly or not at all.
+
+A path is a function from the one to the other.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +14,12 @@ from torch.utils._pytree import tree_leaves
 
 from anydepth.block.roles import Kind, Lifted, Roles
 from anydepth.depth.times import Instant
-from anydepth.executor.image import Aliases, Image
+from anydepth.executor.executor import Aliases, Image, Images
 from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver
-from anydepth.solve.tensors import Precision, State
-from anydepth.weights.protocol import WeightFunction
+from anydepth.solve.tensors import Precision, State, in_precision, is_transformed
+from anydepth.weights.protocol import Reading, WeightFunction
 
 Held = Mapping[str, tuple[Tensor, ...]]
 """What is stored for every lifted tensor, and what its function has besides."""
@@ -28,7 +31,7 @@ class Pass:
 
     unit: nn.Module
     """The block's own modules: looked at, never called and never changed."""
-    image: Callable[[], Image | None]
+    image: Image | None
     """What the unit looks like now, without tensors; nothing under a compiler."""
     aliases: Aliases
     roles: Roles
@@ -44,8 +47,13 @@ class Pass:
     segment: int
     is_training: bool
     has_time: bool
-    like: Tensor | State
-    """The structure, dtypes and device of the input, and nothing in it."""
+    is_tuple: bool
+    """Whether the state is a tuple of tensors, and not one."""
+    dtypes: tuple[torch.dtype, ...]
+    """Of the parts of the input."""
+    device: torch.device
+    is_inference: bool
+    """Whether the input was made in inference mode."""
     precision: Precision
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -57,25 +65,13 @@ class Pass:
         return type(self.unit).__name__
 
     @property
-    def is_tuple(self) -> bool:
-        return isinstance(self.like, tuple)
-
-    @property
     def takes_more(self) -> bool:
         """Whether the unit takes more than one tensor."""
         return self.is_tuple or bool(self.args) or bool(self.kwargs) or self.has_time
 
     @property
-    def parts(self) -> State:
-        return self.like if isinstance(self.like, tuple) else (self.like,)
-
-    @property
-    def device(self) -> torch.device:
-        return self.parts[0].device
-
-    @property
     def dtype(self) -> torch.dtype:
-        return self.parts[0].dtype
+        return self.dtypes[0]
 
     @property
     def functions(self) -> dict[str, WeightFunction]:
@@ -114,3 +110,53 @@ class Outcome:
 
 Ready = Callable[[], Outcome]
 """A pass that has found a path."""
+
+
+class PerThread(Images):
+    """What a block keeps for every thread: the statistics of its last pass, and the image of the unit that it used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stats = Stats()
+
+
+def commit(given: Pass, outcome: Outcome, stored: Callable[[str], Tensor]) -> None:
+    """Store what fits the samples of accepted steps; counters advance once.
+
+    State that no evaluation changed (a frozen normalisation layer) is left as it is, to the bit.
+    """
+    with torch.no_grad(), in_precision(given.device):
+        changed = {n: s for n, s in outcome.samples.items() if not is_transformed() or not _is_same(s)}
+        new = {name: _fitted(given, name, stored(name), samples) for name, samples in changed.items()}
+        counters = {n: t for n, t in outcome.counters.items() if not is_transformed() or t != stored(n)}
+        _write({**new, **counters}, stored)
+
+
+def _fitted(given: Pass, name: str, stored: Tensor, samples: Samples) -> Tensor:
+    """What to store for a state, worked out in at least float32."""
+    part, wide = given.lifted[name], torch.promote_types(stored.dtype, torch.float32)
+    reading = _reading(given, samples.instants, part.function)
+    encoded = part.kind.encode(samples.after.to(stored.dtype).to(wide))
+    fitted = reading.fit(stored.to(wide), encoded)
+    return torch.where((samples.before == samples.after).all(), stored, fitted.to(stored.dtype))
+
+
+def _is_same(samples: Samples) -> bool:
+    """Asked under a transform only, where nothing may be stored, not even what is there already."""
+    return bool((samples.before == samples.after).all())
+
+
+def _reading(given: Pass, instants: Sequence[Instant], function: WeightFunction) -> Reading:
+    plan = given.plan
+    is_whole = plan is not None and len(instants) == plan.evaluations
+    return plan.reading(function) if plan is not None and is_whole else function.reading(instants)
+
+
+def _write(new: Mapping[str, Tensor], stored: Callable[[str], Tensor]) -> None:
+    """One call of PyTorch for all tensors: an interrupt comes before it or after it."""
+    targets = [stored(name) for name in new]
+    if torch.compiler.is_compiling():
+        for target, value in zip(targets, new.values(), strict=True):
+            target.copy_(value)
+    elif targets:
+        torch._foreach_copy_(targets, list(new.values()))  # pyright: ignore[reportPrivateImportUsage]

@@ -1,24 +1,41 @@
-"""Which path a pass takes: the first of the faster ones that can, else the general one."""
+"""Which path a pass takes: the first of the faster ones that can, else the general one, which takes any unit."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, partial
 
 import torch
 
-from anydepth.block.general import GENERAL, solve
+from anydepth.block.adjoint import by_adjoint
+from anydepth.block.field import UnitField
 from anydepth.block.passes import Outcome, Pass, Ready
+from anydepth.depth.grids import Grid
+from anydepth.errors import ConfigError
 from anydepth.registry import Registry
-from anydepth.solve.tensors import State, is_transformed
+from anydepth.solve.adaptive import Adaptive, AdaptiveField, Stats
+from anydepth.solve.checkpoint import checkpointed
+from anydepth.solve.fixed import Wrap, fixed, last
+from anydepth.solve.plan import Plan
+from anydepth.solve.solver import Tolerance
+from anydepth.solve.tensors import State, is_transformed, keep_format
 
 Attempt = Callable[[Pass, State], Ready | str]
 """A pass made ready to run, or the reason why this path cannot take it."""
 
+
+class UnitRefusal(str):
+    """A reason that lies in the unit as it looks now: it is not asked again until the unit looks otherwise."""
+
+
 PATHS: Registry[Attempt] = Registry("path", package="anydepth.fast")
 """The faster paths by name."""
+
+GENERAL = "general"
+"""What `stats.path` calls the path that takes any unit."""
 
 _SWITCH: ContextVar[bool] = ContextVar("fast_paths", default=os.environ.get("ANYDEPTH_FAST", "1") != "0")
 
@@ -37,8 +54,10 @@ def fast_paths(enabled: bool) -> Iterator[None]:
 def _attempts() -> tuple[tuple[str, Attempt], ...]:
     try:
         return tuple((name, PATHS[name]) for name in PATHS)
-    except ModuleNotFoundError:  # the package of faster paths was taken away
-        return ()
+    except ModuleNotFoundError as error:
+        if error.name != "anydepth.fast":
+            raise
+        return ()  # the package of faster paths was taken away
 
 
 @dataclass(frozen=True)
@@ -58,10 +77,13 @@ def route(given: Pass, y: State) -> Route:
     refused: dict[str, str] = {}
     if not torch.compiler.is_compiling():
         common = _refusal(given, y)
+        known = {} if common is not None or given.image is None else given.image.refusals
         for name, attempt in _attempts():
-            found = attempt(given, y) if common is None else common
+            found = common or known.get(name) or attempt(given, y)
             if not isinstance(found, str):
                 return Route(name, found, refused)
+            if isinstance(found, UnitRefusal):
+                known[name] = found
             refused[name] = found
     return Route(GENERAL, partial(solve, given, y), refused)
 
@@ -87,3 +109,78 @@ def _refusal(given: Pass, y: State) -> str | None:
     if y[0].is_inference() and torch.is_grad_enabled():
         return "the input is of inference mode"
     return None
+
+
+# The general path: any unit, by a fixed plan or adaptive steps, with the gradient mode that the pass asks for
+
+
+def solve(given: Pass, y: State) -> Outcome:
+    """The state at depth 1."""
+    field = UnitField(given)
+    try:
+        result, stats = _solved(given, y, field)
+        state, counters = field.samples()
+        written = field.call.written()
+    finally:
+        field.close()
+    return Outcome(keep_format(result), stats, state, counters, written)
+
+
+def along(given: Pass, y: State, times: Sequence[Fraction]) -> dict[Fraction, State]:
+    """The state at increasing times that begin with 0."""
+    field = UnitField(given)
+    try:
+        return _along(given, y, field, times)
+    finally:
+        field.close()
+
+
+def _solved(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
+    if given.gradient != "backprop" and is_transformed():
+        raise ConfigError(f"torch.func transforms need gradient='backprop', got {given.gradient!r}; use set_gradient")
+    if not torch.is_grad_enabled() or given.gradient == "backprop":
+        return _forward(given, y, field)
+    if given.gradient == "checkpoint":
+        return _forward(given, y, field, checkpointed)
+    if given.gradient == "kkt" and given.plan is None:
+        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {given.solver.scheme.name!r}")
+    return by_adjoint(given, y, field, partial(_forward, given, y, field))
+
+
+def _along(given: Pass, y: State, field: UnitField, times: Sequence[Fraction]) -> dict[Fraction, State]:
+    grid = given.solver.grid
+    if given.plan is None or grid is None:
+        found = _adaptive(given, field, y, times)[0] if len(times) > 1 else [y]
+        return dict(zip(times, found, strict=True))
+    at = dict(zip(grid.times, (y, *fixed(field.steps(given.plan), given.plan.steps, y)), strict=True))
+    for time in sorted(set(times) - at.keys()):
+        start = max(point for point in grid.times if point < time)
+        plan = Plan(Grid((start, time)), given.solver.scheme, given.scale)
+        at[time] = last(fixed(field.steps(plan), plan.steps, at[start]), at[start])
+    return at
+
+
+def _forward(given: Pass, y: State, field: UnitField, wrap: Wrap | None = None) -> tuple[State, Stats]:
+    plan = given.plan
+    if plan is None:
+        if torch.compiler.is_compiling():
+            raise ConfigError(
+                "a block with an adaptive scheme cannot be compiled; compile its unit: block.unit.compile()"
+            )
+        states, stats = _adaptive(given, field, y, (Fraction(0), Fraction(1)), wrap)
+        return states[-1], stats
+    result = last(fixed(field.steps(plan), plan.steps, y, wrap, given.segment if wrap else 1), y)
+    return result, stats_of(plan)
+
+
+def stats_of(plan: Plan) -> Stats:
+    return Stats(plan.evaluations, len(plan.steps))
+
+
+def _adaptive(
+    given: Pass, field: AdaptiveField, y: State, times: Sequence[Fraction], wrap: Wrap | None = None
+) -> tuple[list[State], Stats]:
+    across = given.across if given.is_training else None
+    run = Adaptive(field, given.solver.scheme, given.solver.tolerance or Tolerance(), given.label, wrap, across=across)
+    states = run.states(y, times)
+    return states, run.stats

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.errors import ConfigError, UnitError, choices
-from anydepth.executor.executor import check_own_tensors, private
+from anydepth.executor.adopt import check_own_tensors, private
 from anydepth.weights.protocol import WeightFunction
 
 FLOOR = 1e-8

@@ -6,18 +6,150 @@ from it for one pass, and is closed and thrown away when the pass is over. Nothi
 interrupt or fork can meet it half changed, and there is nothing to lock, to save or to copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from operator import is_
-from typing import Any, NoReturn, Protocol
+from threading import local
+from typing import Any, NoReturn, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from anydepth.errors import UnitError
-from anydepth.executor.follow import followed, leads_to
-from anydepth.executor.image import TABLES, Aliases, Image, Part, names_in
+from anydepth.executor.follow import MUTABLE, followed, is_plain
+
+TABLES = ("_parameters", "_buffers", "_modules")
+Aliases = Mapping[str, Sequence[str]]
+"""By the name of a tensor: all names under which it is used, its own first."""
+Place = tuple[int, str, str]
+"""Where a tensor is: the number of a module, the name of a table of it, and the key there."""
+
+
+class Part:
+    """One module: its class, attributes, and the names of its tensors and children."""
+
+    def __init__(self, module: nn.Module):
+        own = vars(module)
+        self.module, self.kind = module, type(module)
+        self.keys, self.values = tuple(own), tuple(own.values())
+        self.attributes = {key: value for key, value in own.items() if key not in TABLES}
+        self.given = tuple(self.attributes.values())
+        self.parameters, self.buffers = names_in(module._parameters), names_in(module._buffers)
+        self.children = dict(module._modules)
+        self.open = tuple(value for value in self.given if type(value) in MUTABLE)
+        self.is_plain = all(map(is_plain, self.given))
+        """Whether no attribute leads to another module, so that all can be shared."""
+
+    def is_current(self) -> bool:
+        """Whether the module is still as it was."""
+        own, module = vars(self.module), self.module
+        return (
+            self.is_plain
+            and type(module) is self.kind
+            and tuple(own) == self.keys
+            and all(map(is_, own.values(), self.values))
+            and module._modules == self.children
+            and names_in(module._parameters) == self.parameters
+            and names_in(module._buffers) == self.buffers
+            and (not any(self.open) or all(map(is_plain, self.open)))
+        )
+
+
+class Image:
+    """All modules of a unit, in order; the first is the unit itself."""
+
+    def __init__(self, unit: nn.Module):
+        self.paths = dict(unit.named_modules(remove_duplicate=False))
+        self.parts = tuple(Part(module) for module in dict.fromkeys(self.paths.values()))
+        self.number = {id(part.module): i for i, part in enumerate(self.parts)}
+        self.is_plain = all(part.is_plain for part in self.parts)
+        self.is_training = any(part.attributes["training"] for part in self.parts)
+        """Whether any module may update its state."""
+        self.looked_at: set[str] = set()
+        """What needs to be looked at once, and has been."""
+        self.refusals: dict[str, str] = {}
+        """Why faster paths cannot run such a unit, by their names."""
+        self._children = [
+            {key: None if child is None else self.number[id(child)] for key, child in part.children.items()}
+            for part in self.parts
+        ]
+        self._blank = [(dict.fromkeys(part.parameters), dict.fromkeys(part.buffers)) for part in self.parts]
+        self._places: dict[tuple[str, ...], tuple[list[Place], list[tuple[int, Place]]]] = {}
+
+    @property
+    def name(self) -> str:
+        return self.parts[0].kind.__name__
+
+    def is_current(self, unit: nn.Module) -> bool:
+        """Whether this is still what the unit looks like."""
+        return self.is_plain and self.parts[0].module is unit and all(part.is_current() for part in self.parts)
+
+    def made(self) -> list[nn.Module]:
+        """New modules, one for each; their tensors are yet to be put in."""
+        modules: list[nn.Module] = [object.__new__(part.kind) for part in self.parts]
+        homes = {} if self.is_plain else {id(p.module): made for p, made in zip(self.parts, modules, strict=True)}
+        for part, made, (parameters, buffers), children in zip(
+            self.parts, modules, self._blank, self._children, strict=True
+        ):
+            own = vars(made)
+            own.update(part.attributes)
+            if not part.is_plain:
+                own.update({key: followed(value, homes) for key, value in part.attributes.items()})
+            own["_parameters"], own["_buffers"] = parameters.copy(), buffers.copy()
+            own["_modules"] = {key: None if i is None else modules[i] for key, i in children.items()}
+        return modules
+
+    def places(self, names: tuple[str, ...], aliases: Aliases) -> tuple[list[Place], list[tuple[int, Place]]]:
+        """Where tensors of these names are: under their own name, and, by their number, under others."""
+        if names not in self._places:
+            own = [self._place(name) for name in names]
+            others = [(i, self._place(alias)) for i, name in enumerate(names) for alias in aliases[name][1:]]
+            self._check_known({*own, *(place for _, place in others)})
+            self._places[names] = own, others
+        return self._places[names]
+
+    def _place(self, name: str) -> Place:
+        path, _, key = name.rpartition(".")
+        number = self.number[id(self.paths[path])]
+        return number, "_parameters" if key in self.parts[number].parameters else "_buffers", key
+
+    def _check_known(self, known: set[Place]) -> None:
+        """Refuse tensors that have come to the unit since its block was made: nobody would give them a value."""
+        for i, part in enumerate(self.parts):
+            for table, names in (("_parameters", part.parameters), ("_buffers", part.buffers)):
+                new = [key for key, is_there in names.items() if is_there and (i, table, key) not in known]
+                if new:
+                    raise UnitError(
+                        f"the block of {self.name} was made for other tensors than its unit has now: "
+                        f"{new[0]!r} of a {part.kind.__name__} is new; change the unit in the function that makes it"
+                    )
+
+
+def names_in(table: Mapping[str, Tensor | None]) -> dict[str, bool]:
+    """The names in a table of tensors, and whether there is one."""
+    return {name: tensor is not None for name, tensor in table.items()}
+
+
+class Images(local):
+    """The image of a unit that a thread used last; never saved, never copied, and made anew without harm."""
+
+    def __init__(self) -> None:
+        self._image: Image | None = None
+
+    def image(self, unit: nn.Module) -> Image | None:
+        """What the unit looks like now; nothing under a compiler, which calls the unit itself."""
+        if torch.compiler.is_compiling():
+            return None
+        if self._image is None or not self._image.is_current(unit):
+            self._image = Image(unit)
+        return self._image
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        return type(self)()
+
+    def __reduce__(self) -> tuple:
+        return type(self), ()
 
 
 class UnitCall(Protocol):
@@ -151,40 +283,3 @@ class _Closed(dict):
 @cache
 def _closed(name: str) -> _Closed:
     return _Closed(name)
-
-
-def private(unit: nn.Module) -> nn.Module:
-    """The same modules as new objects with the same tensors; hooks and buffers are its own from now on."""
-    image = Image(unit)
-    modules = image.made()
-    clones = {id(buffer): buffer.detach().clone() for buffer in unit.buffers()}
-    for part, made in zip(image.parts, modules, strict=True):
-        own = vars(made)
-        own["_parameters"] = dict(part.module._parameters)
-        own["_buffers"] = {key: clones.get(id(buffer)) for key, buffer in part.module._buffers.items()}
-        own.update({key: value.copy() for key, value in own.items() if key.endswith("_hooks")})
-    return modules[0]
-
-
-def check_own_tensors(unit: nn.Module) -> None:
-    """Refuse a unit that keeps a tensor of its own in an attribute too, where no other tensor can take its place."""
-    names = {id(t): name for name, t in [*unit.named_parameters(), *unit.named_buffers()]}
-    modules = {id(module) for module in unit.modules()}
-    for path, module in unit.named_modules():
-        for key, value in vars(module).items():
-            if key not in TABLES and leads_to(value, names, modules):
-                raise UnitError(
-                    f"unit {type(unit).__name__} keeps a parameter or buffer of its own in the attribute "
-                    f"{f'{path}.{key}'.lstrip('.')!r} too, where it cannot become a function of depth; read it from "
-                    "the module that owns it"
-                )
-
-
-def aliases_of(unit: nn.Module) -> dict[str, list[str]]:
-    """For every tensor of the unit, all names under which it is used; the first is its own."""
-    listed = [*unit.named_parameters(remove_duplicate=False), *unit.named_buffers(remove_duplicate=False)]
-    own = {id(tensor): name for name, tensor in reversed(listed)}
-    names: dict[str, list[str]] = {}
-    for name, tensor in listed:
-        names.setdefault(own[id(tensor)], []).append(name)
-    return names

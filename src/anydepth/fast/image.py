@@ -14,15 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.general import stats_of
 from anydepth.block.listed import is_unwatched, listed
 from anydepth.block.passes import Outcome, Pass, Ready, Samples
-from anydepth.block.paths import PATHS
+from anydepth.block.paths import PATHS, UnitRefusal, stats_of
 from anydepth.block.roles import Kind
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
 from anydepth.solve.plan import Plan, rounded
 from anydepth.solve.tensors import State
 from anydepth.weights.protocol import WeightFunction
+
+_NO_CHAIN = "the unit is no plain chain of convolutions, batch norms and ReLUs that keeps the image's size"
 
 
 @PATHS.register("image")
@@ -30,12 +31,14 @@ def attempt(given: Pass, y: State) -> Ready | str:
     """Every step as one function, if the unit is a chain of layers for images."""
     if given.takes_more:
         return "the unit takes more than one tensor"
+    if listed(given.unit) is None:
+        return UnitRefusal(_NO_CHAIN)
     (start,) = y
     if start.dim() != 4 or start.numel() == 0 or start.dtype != given.dtype or start.device.type != "cpu":
         return "x is no image in at least float32 on a CPU"
     layers = layers_of(given.unit)
     if layers is None:
-        return "the unit is no plain chain of convolutions, batch norms and ReLUs that keeps the image's size"
+        return _NO_CHAIN
     if given.plan is None:
         return "the scheme chooses its own steps"
     if given.roles.constants or given.plan.steps[0].links is None:

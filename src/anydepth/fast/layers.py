@@ -8,10 +8,9 @@ from functools import partial
 
 from anydepth.block.branch import Branch, Whole, is_layered
 from anydepth.block.field import UnitField
-from anydepth.block.general import stats_of
 from anydepth.block.passes import Outcome, Pass, Ready
-from anydepth.block.paths import PATHS
-from anydepth.executor.image import Image
+from anydepth.block.paths import PATHS, UnitRefusal, stats_of
+from anydepth.executor.executor import Image
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, keep_format
 
@@ -19,8 +18,10 @@ from anydepth.solve.tensors import State, keep_format
 @PATHS.register("layers")
 def attempt(given: Pass, y: State) -> Ready | str:
     """A layer per step, if the unit is the branch of a layer and every step has the width of one."""
-    if type(given.unit) is not Branch or given.has_time or given.plan is None:
-        return "the unit is no layer less its input"
+    if type(given.unit) is not Branch:
+        return UnitRefusal("the unit is no layer less its input")
+    if given.has_time or given.plan is None:
+        return "the unit takes the time, or the scheme chooses its own steps"
     if not is_layered(given.unit, given.plan):
         return "a step is no layer: that needs scheme 'euler' with as many steps as the scale"
     return partial(_solved, given, given.unit, given.plan, y)
@@ -31,7 +32,7 @@ def _solved(given: Pass, unit: Branch, plan: Plan, y: State) -> Outcome:
     whole.training = unit.training  # in eval mode, state need not be copied
     image = Image(whole)
     image.looked_at.add("skip")  # a layer may well add its input
-    field = UnitField(replace(given, unit=whole, image=lambda: image))
+    field = UnitField(replace(given, unit=whole, image=image))
     try:
         for stages in field.steps(plan):
             y = stages(0, y)

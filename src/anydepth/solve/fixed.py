@@ -19,7 +19,7 @@ def advance(y: State, terms: Terms, slopes: Sequence[State]) -> State:
     if not terms:
         return y
     (first, factor), rest = terms[0], terms[1:]
-    result = tuple(torch.add(part, slope, alpha=factor) for part, slope in zip(y, slopes[first], strict=True))
+    result = tuple([torch.add(part, slope, alpha=factor) for part, slope in zip(y, slopes[first], strict=True)])
     if rest and is_transformed():
         for j, factor in rest:
             result = tuple(torch.add(part, slope, alpha=factor) for part, slope in zip(result, slopes[j], strict=True))
@@ -41,10 +41,16 @@ def rk_step(stages: Stages, y: State, step: Step, first: State | None = None) ->
 def fixed(
     stages: Sequence[Stages], steps: Sequence[Step], y: State, wrap: Wrap | None = None, segment: int = 1
 ) -> Iterator[State]:
-    """The state after every segment of so many steps."""
+    """The state after every segment of so many steps; without a gradient mode around it, after every step."""
+    if wrap is None:
+        for at, step in zip(stages, steps, strict=True):
+            y, _ = rk_step(at, y, step)
+            at.accept()
+            yield y
+        return
     for start in range(0, len(steps), segment):
         among, run = stages[start : start + segment], partial(_along, steps[start : start + segment])
-        y = run(among, y) if wrap is None else wrap(run, among, y)
+        y = wrap(run, among, y)
         for at in among:
             at.accept()
         yield y

@@ -85,16 +85,13 @@ class Plan:
     def __init__(self, grid: Grid, scheme: Scheme, scale: Fraction):
         self.stages = grid.stages(scheme)
         self.instants: tuple[Instant, ...] = tuple(i for step in self.stages for i in step)
+        self.evaluations = len(self.instants)
         widths = [b - a for a, b in pairwise(grid.times)]
         made = {width: make_step(scheme, width * scale) for width in set(widths)}
         self.steps = tuple(made[width] for width in widths)
         self._readings: dict[Any, Any] = {}
         self.kept: dict[Any, Any] = {}
         """What others work out for this plan once and for all."""
-
-    @property
-    def evaluations(self) -> int:
-        return len(self.instants)
 
     def reading(self, function: Readable[Found]) -> Found:
         if function not in self._readings:

@@ -76,11 +76,6 @@ def in_precision(device: torch.device, precision: Precision = (False, None)) -> 
     return torch.autocast(device.type, enabled=precision[0], dtype=precision[1])
 
 
-def outline(x: Tensor | State) -> Tensor | State:
-    """Tensors with the structure, dtypes and device of x, and nothing in them."""
-    return tuple(part.new_empty(0) for part in x) if isinstance(x, tuple) else x.new_empty(0)
-
-
 def checked_slope(slope: Any, y: State, is_tuple: bool, who: str, way_out: str) -> State:
     """A field's result as a tuple, refused when its structure or shapes differ from the state's."""
     parts = slope if isinstance(slope, tuple) else (slope,)

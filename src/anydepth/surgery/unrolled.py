@@ -5,7 +5,7 @@ from torch import nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.roles import replace
-from anydepth.executor.executor import private
+from anydepth.executor.adopt import private
 from anydepth.solve.plan import Plan
 
 

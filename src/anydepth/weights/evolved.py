@@ -19,8 +19,7 @@ from anydepth.depth.schemes import SCHEMES
 from anydepth.depth.times import Instant, TimeLike, exact
 from anydepth.depth.transfer import METHODS
 from anydepth.errors import ConfigError, choices
-from anydepth.executor.executor import unit_call
-from anydepth.executor.image import Image
+from anydepth.executor.executor import Image, unit_call
 from anydepth.registry import check_options
 from anydepth.solve.plan import Step, make_step
 from anydepth.weights.evolutions import EVOLUTIONS, Evolution
