@@ -24,19 +24,21 @@ SHAPES = {
     "tiny-imagenet": ((3, 64, 64), 200),
     "imagefolder": ((3, 32, 32), 5),
     "csv": ((7,), 3),
+    "npz": ((16, 2), 3),
     "spheres": ((2,), 2),
     "landscape": ((2,), 3),
     "ud-english-gum": ((), 46),
     "ud-german-hdt": ((), 57),
 }
-KINDS = {0: "sentences", 1: "vectors", 3: "images"}
+KINDS = {0: "sentences", 1: "vectors", 2: "series", 3: "images"}
 
 
 def facts_for(config):
     shape, classes = SHAPES[config.data.name]
     shape = (config.data.options["d"],) if "d" in config.data.options else shape
     kind, labels = KINDS[len(shape)], tuple(map(str, range(classes)))
-    ones = (1.0,) * shape[0] if kind == "images" else ()
+    channels = {"images": shape[:1], "series": shape[1:]}.get(kind, (0,))[0]
+    ones = (1.0,) * channels
     words = ("<pad>", "<unknown>", "a") if kind == "sentences" else ()
     task = "tag" if words else "classify"
     return Facts(task=task, kind=kind, shape=shape, labels=labels, mean=ones, std=ones, words=words)

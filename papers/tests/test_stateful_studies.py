@@ -12,7 +12,8 @@ from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image import ImageNetwork
 from anydepth.zoo.models.tagger import Tagger
 from anydepth_papers.experiments import EXPERIMENTS, compression, derivatives, mnist
-from anydepth_papers.nets.image_nets import mnist_nets, packed
+from anydepth_papers.nets import mnist_nets
+from anydepth_papers.nets.image_nets import packed
 from anydepth_papers.nets.stateful_nets import LATER
 from anydepth_papers.studies import form_tables as forms
 from anydepth_papers.studies import tagged

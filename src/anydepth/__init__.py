@@ -185,7 +185,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"anydepth.zoo.{name}")
     if name not in _WHERE:
         raise AttributeError(f"module 'anydepth' has no attribute {name!r}")
-    return getattr(import_module(f"anydepth.{_WHERE[name]}"), name)
+    found = globals()[name] = getattr(import_module(f"anydepth.{_WHERE[name]}"), name)
+    return found
 
 
 def __dir__() -> list[str]:

@@ -263,7 +263,7 @@ EFFECTS = {
     "log_every": ([], "3", outcome),
     "checkpoint_minutes": ([], "0", checkpoints),
     "data.name": ([], "spheres", lambda folder, config: config.data.name),
-    "data.option_checks": (["data.name=spheres", "model.name=flow", "model.options={}"], '{"d": 3}', outcome),
+    "data.options": (["data.name=spheres", "model.name=flow", "model.options={}"], '{"d": 3}', outcome),
     "data.validation": ([], "30", outcome),
     "data.split_seed": ([], "1", outcome),
     "data.limit": ([], "32", outcome),

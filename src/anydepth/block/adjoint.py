@@ -11,11 +11,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from anydepth.block.field import UnitField
 from anydepth.block.passes import Pass
 from anydepth.block.roles import Kind
-from anydepth.solve.adaptive import Adaptive, Stats
+from anydepth.solve.adaptive import Adaptive, Stats, Tolerance
 from anydepth.solve.adjoint import AdjointField, AdjointSolve, CostateStages, Path
 from anydepth.solve.fixed import fixed, last
 from anydepth.solve.plan import Plan
-from anydepth.solve.solver import Tolerance
 from anydepth.solve.tensors import State, in_precision
 
 Run = Callable[[], tuple[State, Stats]]

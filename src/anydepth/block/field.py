@@ -15,9 +15,8 @@ from anydepth.block.roles import Kind
 from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
 from anydepth.executor.executor import Executor, Traced, UnitCall
-from anydepth.solve.checkpoint import random_state
 from anydepth.solve.plan import Plan
-from anydepth.solve.tensors import Precision, State, checked_slope, in_precision
+from anydepth.solve.tensors import Precision, State, checked_slope, in_precision, random_state
 from anydepth.weights.protocol import Reading
 
 
@@ -98,7 +97,7 @@ class UnitField:
 
     @property
     def breakpoints(self) -> Sequence[Fraction]:
-        return sorted({b for function in self.given.functions.values() for b in function.breakpoints})
+        return sorted({b for part in self.given.lifted.values() for b in part.function.breakpoints})
 
     def again(self, names: Mapping[int, Tensor]) -> "UnitField":
         """The same field as it was at the forward pass, reading other extra arguments in the place of some."""
@@ -112,9 +111,17 @@ class UnitField:
 
     def steps(self, plan: Plan) -> list["UnitStages"]:
         """The stages of every step of a plan, their weights read in one go."""
-        rows = self._rows(self._readings(plan))
+        rows, times = self._rows(self._readings(plan)), self.times(plan.instants)
         count = len(plan.stages[0])
-        return [UnitStages(self, instants, rows[n * count : (n + 1) * count]) for n, instants in enumerate(plan.stages)]
+        cuts = [slice(n * count, (n + 1) * count) for n in range(len(plan.stages))]
+        return [UnitStages(self, at, rows[cut], times[cut]) for at, cut in zip(plan.stages, cuts, strict=True)]
+
+    def times(self, instants: Sequence[Instant]) -> Sequence[Tensor]:
+        """What a unit that takes the time is given at each instant; new tensors for every pass, as it may write."""
+        if not self.given.has_time:
+            return ()
+        dtype = self.given.dtype if self.dtypes else torch.promote_types(self.given.dtype, torch.float32)
+        return torch.tensor([float(time) for time, _ in instants], dtype=dtype, device=self.device).unbind()
 
     def _readings(self, plan: Plan) -> "Readings":
         """How every lifted tensor is read at the instants of a plan; looked up once for a form of the block."""
@@ -129,7 +136,7 @@ class UnitField:
         functions = [part.function for part in self.given.lifted.values()]
         known = {function: function.reading(instants) for function in dict.fromkeys(functions)}
         readings = Readings([known[function] for function in functions], len(instants))
-        return UnitStages(self, instants, self._rows(readings))
+        return UnitStages(self, instants, self._rows(readings), self.times(instants))
 
     def _rows(self, readings: "Readings") -> list[list[Tensor]]:
         """For every instant the unit's tensors, in the order of `names`; instants that read the same share a row."""
@@ -172,8 +179,10 @@ class UnitField:
 class UnitStages:
     """The stages of one step: each calls the unit with its own instant's tensors."""
 
-    def __init__(self, field: UnitField, instants: Sequence[Instant], rows: list[list[Tensor]]):
-        self.field, self.instants, self.rows = field, instants, rows
+    def __init__(
+        self, field: UnitField, instants: Sequence[Instant], rows: list[list[Tensor]], times: Sequence[Tensor]
+    ):
+        self.field, self.instants, self.rows, self.times = field, instants, rows, times
         self.samples: dict[int, Sample] = {}
 
     def __call__(self, stage: int, y: State) -> State:
@@ -235,7 +244,8 @@ class UnitStages:
 
     def on(self, field: UnitField, names: Mapping[int, Tensor]) -> "UnitStages":
         """The same stages of a twin of the field, reading other tensors in the place of some."""
-        return UnitStages(field, self.instants, [[names.get(id(t), t) for t in row] for row in self.rows])
+        rows = [[names.get(id(t), t) for t in row] for row in self.rows]
+        return UnitStages(field, self.instants, rows, field.times(self.instants))
 
     def accept(self) -> None:
         """The step is taken: what its evaluations left of the state are samples."""
@@ -247,12 +257,7 @@ class UnitStages:
         if field.dtypes is not None:
             y = tuple([p if p.dtype is d else p.to(d) for p, d in zip(y, field.dtypes, strict=True)])
         state = y if given.is_tuple else y[0]
-        return (self._time(stage), state, *field.args) if given.has_time else (state, *field.args)
-
-    def _time(self, stage: int) -> Tensor:
-        given, time = self.field.given, self.instants[stage].time
-        dtype = given.dtype if self.field.dtypes else torch.promote_types(given.dtype, torch.float32)
-        return torch.tensor(float(time), dtype=dtype, device=given.device)
+        return (self.times[stage], state, *field.args) if given.has_time else (state, *field.args)
 
     def _explained(self, error: Exception, stage: int, y: State) -> UnitError:
         shapes = ", ".join(str(tuple(part.shape)) for part in y)

@@ -16,11 +16,10 @@ from anydepth.block.passes import Outcome, Pass, Ready
 from anydepth.depth.grids import Grid
 from anydepth.errors import ConfigError
 from anydepth.registry import Registry
-from anydepth.solve.adaptive import Adaptive, AdaptiveField, Stats
+from anydepth.solve.adaptive import Adaptive, AdaptiveField, Stats, Tolerance
 from anydepth.solve.checkpoint import checkpointed
 from anydepth.solve.fixed import Wrap, fixed, last
 from anydepth.solve.plan import Plan
-from anydepth.solve.solver import Tolerance
 from anydepth.solve.tensors import State, is_transformed, keep_format
 
 Attempt = Callable[[Pass, State], Ready | str]

@@ -54,7 +54,7 @@ class Grid:
         behind, an interior stage the side ahead.
         """
         ahead, behind = (Side.RIGHT, Side.LEFT) if self.is_forward else (Side.LEFT, Side.RIGHT)
-        sides = tuple(behind if c == 1 else ahead for c in scheme.c)
+        sides = tuple(behind if is_behind else ahead for is_behind in scheme.reads_behind)
         return tuple(
             tuple(Instant(a + c * (b - a), side) for c, side in zip(scheme.c, sides, strict=True))
             for a, b in pairwise(self.times)

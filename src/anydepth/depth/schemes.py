@@ -37,7 +37,7 @@ class Scheme:
             if weights is not None and (len(weights) != len(self.a) or sum(weights) != 1):
                 raise ConfigError(f"scheme {self.name!r}: expected {len(self.a)} weights that sum to 1, got {weights}")
 
-    @property
+    @cached_property
     def stages(self) -> int:
         return len(self.b)
 
@@ -45,6 +45,11 @@ class Scheme:
     def c(self) -> Row:
         """Where in the step each stage sits."""
         return tuple(sum(row, F(0)) for row in self.a)
+
+    @cached_property
+    def reads_behind(self) -> tuple[bool, ...]:
+        """Whether a stage on a knot reads the side behind it, as one at the end of a step does."""
+        return tuple(c == 1 for c in self.c)
 
     @cached_property
     def order(self) -> int:
@@ -55,11 +60,11 @@ class Scheme:
         """Order of the embedded lower-order row, if there is one."""
         return order_of(self.a, self.b_low) if self.b_low is not None else None
 
-    @property
+    @cached_property
     def is_adaptive(self) -> bool:
         return self.b_low is not None
 
-    @property
+    @cached_property
     def is_fsal(self) -> bool:
         """First same as last: the last stage is the next step's first."""
         return self.stages > 1 and self.a[-1] == self.b[:-1] and self.b[-1] == 0

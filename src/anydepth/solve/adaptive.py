@@ -6,19 +6,18 @@ from enum import Enum
 from fractions import Fraction
 from functools import partial
 from math import isfinite
+from numbers import Integral, Real
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import Scheme
 from anydepth.depth.times import Instant, Side
-from anydepth.errors import NumericalError
-from anydepth.solve.fixed import Run, Wrap, advance, rk_step
-from anydepth.solve.plan import Stages, Step, make_step, scaled
-from anydepth.solve.solver import Tolerance
+from anydepth.errors import ConfigError, NumericalError
+from anydepth.solve.fixed import Run, Wrap, advance, rk_step, scaled, unit_step
+from anydepth.solve.plan import Stages, Step
 from anydepth.solve.tensors import State
 
 SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
@@ -26,6 +25,29 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 5.0
 
 SMALLEST = 1e-13
 """A step below this share of the whole interval counts as underflow."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What an adaptive solver may get wrong per step, and how many steps it may try."""
+
+    rtol: float = 1e-4
+    atol: float = 1e-6
+    max_steps: int = 10_000
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value) or value < 0:
+                raise ConfigError(f"{name} must be a finite number of at least 0, got {value!r}")
+        if self.rtol == self.atol == 0:
+            raise ConfigError("rtol and atol are both 0, which no step can meet; make one of them positive")
+        steps = self.max_steps
+        if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
+            raise ConfigError(f"max_steps must be a whole number of at least 1, got {steps!r}")
+        plain = {"rtol": float(self.rtol), "atol": float(self.atol), "max_steps": int(steps)}
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
 
 class Cause(Enum):
@@ -102,7 +124,7 @@ class Adaptive:
 
     def __post_init__(self) -> None:
         self.stats = Stats()
-        self.unit_step = make_step(self.scheme, Fraction(1))
+        self.unit_step = unit_step(self.scheme)
 
     def states(self, y: State, times: Sequence[Fraction]) -> list[State]:
         """The state at every one of the monotone times, which start with that of y."""
@@ -156,8 +178,10 @@ class Adaptive:
 
     def _attempt(self, y: State, first: State, t: Fraction, end: Fraction) -> tuple[State, State | None, float]:
         """The state after a trial step, the slope there if the scheme gives it, and the error (1 is the limit)."""
-        (instants,) = Grid((t, end)).stages(self.scheme)
-        stages, step = self.field.stages(instants), scaled(self.unit_step, float((end - t) * self.field.scale))
+        stages, step = (
+            self.field.stages(self._instants(t, end)),
+            scaled(self.unit_step, float((end - t) * self.field.scale)),
+        )
         run = partial(_trial, step, self.scheme.is_fsal, len(y))
         parts = self._piece(run, stages, (*y, *first))
         after, error, slope = parts[: len(y)], parts[len(y) : 2 * len(y)], parts[2 * len(y) :]
@@ -166,6 +190,12 @@ class Adaptive:
         if size <= 1:
             stages.accept()
         return after, slope or None, size
+
+    def _instants(self, t: Fraction, end: Fraction) -> tuple[Instant, ...]:
+        """Where each stage of a step reads the field."""
+        sides = (Side.RIGHT, Side.LEFT) if end > t else (Side.LEFT, Side.RIGHT)
+        places = zip(self.scheme.c, self.scheme.reads_behind, strict=True)
+        return tuple([Instant(t + c * (end - t), sides[is_behind]) for c, is_behind in places])
 
     def _norm(self, error: State, before: State, after: State) -> float:
         """Root mean square of the error over the tolerance, over the whole batch; infinite when not finite."""

@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from anydepth.errors import UnitError
 from anydepth.solve.fixed import Run
 from anydepth.solve.plan import Stages
-from anydepth.solve.tensors import Precision, State, in_precision
+from anydepth.solve.tensors import Precision, State, in_precision, random_state
 
 
 class RepeatableField(Protocol):
@@ -147,10 +147,6 @@ def check_leaves(field: RepeatableField, results: Sequence[Tensor], known: Seque
                 "pass it to the block as an argument, or use gradient='backprop'"
             )
         todo += [after for after, _ in node.next_functions if after is not None]
-
-
-def random_state(device: torch.device) -> Tensor:
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 def set_random_state(device: torch.device, state: Tensor) -> None:

@@ -1,11 +1,13 @@
 """Runge-Kutta steps on a tuple of tensors, on a fixed grid."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from fractions import Fraction
+from functools import lru_cache, partial
 
 import torch
 
-from anydepth.solve.plan import Stages, Step, Terms
+from anydepth.depth.schemes import Scheme
+from anydepth.solve.plan import Stages, Step, Terms, make_step
 from anydepth.solve.tensors import State, is_transformed
 
 Run = Callable[[Sequence[Stages], State], State]
@@ -66,3 +68,18 @@ def last(states: Iterator[State], y: State) -> State:
     for after in states:
         y = after
     return y
+
+
+@lru_cache(maxsize=64)
+def unit_step(scheme: Scheme) -> Step:
+    """The coefficients of a step of unit width."""
+    return make_step(scheme, Fraction(1))
+
+
+def scaled(step: Step, width: float) -> Step:
+    """A step of unit width made as wide as given, in floating point."""
+
+    def stretch(terms: Terms) -> Terms:
+        return tuple((j, factor * width) for j, factor in terms)
+
+    return Step(tuple(stretch(terms) for terms in step.stages), stretch(step.result), stretch(step.error))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -9,14 +10,13 @@ import torch
 from torch import Tensor
 
 from anydepth.depth.grids import Grid
-from anydepth.depth.schemes import SCHEMES
+from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, TimeLike, exact
 from anydepth.errors import ConfigError
-from anydepth.solve.adaptive import Adaptive
+from anydepth.solve.adaptive import Adaptive, Tolerance
 from anydepth.solve.checkpoint import checkpointed
 from anydepth.solve.fixed import fixed, last
 from anydepth.solve.plan import Plan
-from anydepth.solve.solver import Tolerance
 from anydepth.solve.tensors import State, check_finite, checked_slope, like, parts_of, wide
 
 VectorField = Callable[[Tensor, Any], Any]
@@ -46,7 +46,7 @@ def odeint(
         breakpoints: times at which f jumps; at them f is read from the side of the step.
         gradient: "backprop", or "checkpoint" to compute every step again in the backward pass.
     """
-    scheme, times = SCHEMES[method], _times(t)
+    scheme, times = _scheme(method), _times(t)
     wrap = _wrap(gradient)
     limits = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
     limits = {name: value for name, value in limits.items() if value is not None}
@@ -109,6 +109,12 @@ class FunctionStages:
 
     def accept(self) -> None:
         """A plain function keeps nothing."""
+
+
+@cache
+def _scheme(name: str) -> Scheme:
+    """A name is registered once and for all."""
+    return SCHEMES[name]
 
 
 def _times(t: Tensor | Sequence[TimeLike]) -> tuple[Fraction, ...]:

@@ -110,15 +110,6 @@ def make_step(scheme: Scheme, width: Fraction) -> Step:
     return Step(stages, _terms(scheme.b, width), _terms(gap, width), _links(scheme, width))
 
 
-def scaled(step: Step, width: float) -> Step:
-    """A step of unit width made as wide as given, in floating point."""
-
-    def stretch(terms: Terms) -> Terms:
-        return tuple((j, factor * width) for j, factor in terms)
-
-    return Step(tuple(stretch(terms) for terms in step.stages), stretch(step.result), stretch(step.error))
-
-
 def _terms(row: tuple[Fraction, ...], width: Fraction) -> Terms:
     return tuple((j, float(factor * width)) for j, factor in enumerate(row) if factor)
 

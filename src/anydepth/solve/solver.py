@@ -1,36 +1,12 @@
 """How a block is run: a scheme on a fixed grid, or an embedded pair that chooses its own steps."""
 
 from dataclasses import dataclass, replace
-from math import isfinite
-from numbers import Integral, Real
 from typing import Any
 
 from anydepth.depth.grids import Grid, GridLike, unit_grid
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """What an adaptive solver may get wrong per step, and how many steps it may try."""
-
-    rtol: float = 1e-4
-    atol: float = 1e-6
-    max_steps: int = 10_000
-
-    def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not isfinite(value) or value < 0:
-                raise ConfigError(f"{name} must be a finite number of at least 0, got {value!r}")
-        if self.rtol == self.atol == 0:
-            raise ConfigError("rtol and atol are both 0, which no step can meet; make one of them positive")
-        steps = self.max_steps
-        if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
-            raise ConfigError(f"max_steps must be a whole number of at least 1, got {steps!r}")
-        plain = {"rtol": float(self.rtol), "atol": float(self.atol), "max_steps": int(steps)}
-        for name, value in plain.items():
-            object.__setattr__(self, name, value)
+from anydepth.solve.adaptive import Tolerance
 
 
 @dataclass(frozen=True)

@@ -120,3 +120,7 @@ def check_finite(parts: State, name: str) -> None:
                 f"{name} has {bad} non-finite of {part.numel()} values; mend the data or lower the learning rate "
                 "(check_finite=False of a block lets them through)"
             )
+
+
+def random_state(device: torch.device) -> Tensor:
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from anydepth.depth.schemes import Scheme
-from anydepth.solve.fixed import advance
-from anydepth.solve.plan import Step, Terms, make_step, scaled
+from anydepth.solve.fixed import advance, scaled
+from anydepth.solve.plan import Step, Terms, make_step
 from anydepth.solve.tensors import State
 from anydepth.torchdiffeq.clock import Span
 

@@ -1,6 +1,7 @@
 """Basis expansions: theta(t) as a combination of stored coefficients."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from anydepth.depth import transfer
 from anydepth.depth.bases import Basis, read_basis
+from anydepth.depth.bases.base import locate
 from anydepth.depth.times import Instant
 from anydepth.errors import ConfigError
 from anydepth.weights.protocol import WeightFunction
@@ -36,6 +38,10 @@ class Expansion:
 
     @property
     def breakpoints(self) -> Sequence[Fraction]:
+        return self._breakpoints
+
+    @cached_property
+    def _breakpoints(self) -> Sequence[Fraction]:
         return self.basis.breakpoints
 
     def from_samples(self, samples_KX: Tensor) -> Tensor:
@@ -51,7 +57,14 @@ class Expansion:
         return {}
 
     def reading(self, instants: Sequence[Instant]) -> "ExpansionReading":
-        return ExpansionReading(*_distinct(self.basis, instants))
+        if not self.is_constant:
+            return ExpansionReading(*_distinct(self.basis, instants))
+        return self._anywhere.on(tuple(locate(1, instant) for instant in instants))
+
+    @cached_property
+    def _anywhere(self) -> "ExpansionReading":
+        """A reading at one instant, which is that at any."""
+        return ExpansionReading(*_distinct(self.basis, (Instant(Fraction(0)),)))
 
     def move(self, to: WeightFunction, method: str) -> "MatrixMove":
         if not isinstance(to, Expansion):
@@ -86,6 +99,14 @@ class ExpansionReading:
         self._picks = [int(k) for k in self.design_UK.argmax(axis=1)] if one_hot else None
         self._places = tuple(self._picks[i] for i in self.index) if self._picks is not None else ()
         self._fits: transfer.Fit | None = None
+
+    def on(self, index: tuple[int, ...]) -> "ExpansionReading":
+        """The same rows for other instants, without asking the basis again."""
+        reading = copy(self)
+        reading.index, reading._fits, reading._tensors = index, None, {}
+        if self._picks is not None:
+            reading._places = tuple(self._picks[i] for i in index)
+        return reading
 
     @property
     def _fit(self) -> transfer.Fit:
