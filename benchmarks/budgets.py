@@ -24,7 +24,7 @@ from anydepth.deploy.sweeps.sweep import sweep, threads_set_to
 from anydepth.deploy.sweeps.sweep_inputs import inputs_of_run
 from anydepth.errors import BudgetError
 from anydepth.measure.form_meter import FormMeter
-from anydepth.measure.ranking import drop_of, loss_in
+from anydepth.measure.paired import drop_of, loss_in
 from anydepth.runs.folder import open_run
 from anydepth.surgery.forms import in_form
 

@@ -131,7 +131,7 @@ def test_no_number_is_read_back_where_none_can_be():
 def test_a_flag_on_a_device_is_read_on_request(monkeypatch):
     """As on an accelerator: the pass goes on, and asking refuses once."""
     block = ad.ContinuousBlock(Smooth)
-    monkeypatch.setattr("anydepth.block.finite.check_finite", lambda *_: None)
+    monkeypatch.setattr("anydepth.solve.tensors.check_finite", lambda *_: None)
     block._finite._flags[torch.device("cpu")] = torch.tensor(False)
     with pytest.raises(NumericalError, match="not finite"):
         block.check_inputs()

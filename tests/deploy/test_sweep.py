@@ -22,13 +22,11 @@ from anydepth.deploy.sweeps.candidates import axes_of
 from anydepth.deploy.sweeps.pick import pick
 from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep, front
 from anydepth.deploy.sweeps.sweep_file import read_sweep, sweep_of
-from anydepth.depth.bases import BASES
-from anydepth.depth.nested_sizes import FEW, ladder
+from anydepth.depth.bases import BASES, FEW, ladder
 from anydepth.errors import BudgetError, ConfigError, DataError, ModelFileError, NumericalError
 from anydepth.measure.cost import flops, interleaved, peak_bytes, weight_bytes
 from anydepth.measure.evaluation import evaluate
-from anydepth.measure.paired import Answers
-from anydepth.measure.ranking import drop_of, loss_in
+from anydepth.measure.paired import Answers, drop_of, loss_in
 from anydepth.report.budgets import budgets
 from anydepth.report.findings import Findings, swept_in
 from anydepth.report.page import SECTIONS

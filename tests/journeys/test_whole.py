@@ -9,7 +9,7 @@ import pytest
 
 from anydepth import artifact
 from anydepth.artifact import digest
-from anydepth.artifact.holding import hold
+from anydepth.artifact.writing import hold
 from anydepth.cli.main import main
 from anydepth.deploy.export.ports import Port
 from anydepth.deploy.export.sheet import Sheet, read_export, write_export

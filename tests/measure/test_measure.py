@@ -14,9 +14,9 @@ from scipy.stats import binomtest
 from anydepth.errors import ShapeError
 from anydepth.measure import cost
 from anydepth.measure.agreement import wilson
+from anydepth.measure.answers import margins, scores, shifts
 from anydepth.measure.crossings import crossing_rate, meet, orientation
 from anydepth.measure.distance import relative_distance
-from anydepth.measure.margin import margins, scores, shifts
 from anydepth.measure.observed_order import observed_order
 
 # Distances

@@ -14,8 +14,7 @@ from anydepth.data.source import Source
 from anydepth.data.sources.digits import Digits
 from anydepth.data.table import IGNORED
 from anydepth.errors import ConfigError, NumericalError
-from anydepth.measure.evaluation import evaluate
-from anydepth.measure.task import Tally, loss_of, metric, tally
+from anydepth.measure.evaluation import Tally, evaluate, loss_of, metric, tally
 from anydepth.runs.config import Constant, Cosine, InverseSqrt, RefineSettings, Step
 from anydepth.runs.folder import Run, dataset_of, new_run, open_run
 from anydepth.runs.progress import Watch

@@ -18,8 +18,7 @@ from anydepth.data.sentences import Sentences
 from anydepth.data.table import IGNORED, Augment
 from anydepth.data.text import sentences_of
 from anydepth.errors import ConfigError
-from anydepth.measure.evaluation import evaluate
-from anydepth.measure.task import loss_of
+from anydepth.measure.evaluation import evaluate, loss_of
 from anydepth.train.training import train
 from command import assert_refused, run_command
 from small_runs import tiny, tiny_tagger, write_treebank

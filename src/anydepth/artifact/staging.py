@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from anydepth.artifact.holding import clear_abandoned, hold, is_posix
-from anydepth.artifact.writing import beside, make_folder, reached, sync_folder
+from anydepth.artifact.writing import beside, clear_abandoned, hold, is_posix, make_folder, reached, sync_folder
 from anydepth.errors import ConfigError, StorageError
 
 _STAGING = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")

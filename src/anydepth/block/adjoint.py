@@ -9,8 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.block.field import UnitField
-from anydepth.block.passes import Pass
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind, Pass
 from anydepth.solve.adaptive import Adaptive, Stats, Tolerance
 from anydepth.solve.adjoint import AdjointField, AdjointSolve, CostateStages, Path
 from anydepth.solve.fixed import fixed, last

@@ -10,23 +10,29 @@ from warnings import warn
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.finite import FiniteFlag, refuse_not_finite
 from anydepth.block.form import KEY, SavedForm, form_under
-from anydepth.block.passes import Held, Outcome, Pass, PerThread, commit
+from anydepth.block.passes import Held, Kind, Lifted, Outcome, Pass, PerThread, commit
 from anydepth.block.paths import along, route, run
 from anydepth.block.retired import watch_retired
-from anydepth.block.roles import Kind, Lifted, lift, make_units, replace, roles_of, tensors_of
+from anydepth.block.roles import aliases_of, lift, make_units, replace, roles_of, tensors_of
 from anydepth.depth.bases import Basis
 from anydepth.depth.grids import Grid, GridLike
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
-from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, UnitError, choices
-from anydepth.executor.adopt import aliases_of
+from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, NumericalError, UnitError, choices
 from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.adjoint import GRADIENTS
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver, make_solver
-from anydepth.solve.tensors import State, check_finite, like, parts_of, precision_on, wide
+from anydepth.solve.tensors import (
+    FiniteFlag,
+    State,
+    check_finite,
+    like,
+    parts_of,
+    precision_on,
+    wide,
+)
 from anydepth.weights.choose import Choice, choose, read_function
 from anydepth.weights.protocol import Move, WeightFunction
 
@@ -322,7 +328,8 @@ class ContinuousBlock(nn.Module):
 
         There a pass does not wait for the device to look; `save` and training ask.
         """
-        refuse_not_finite(self.label, self._finite)
+        if not self._finite.read():
+            raise NumericalError(f"the input of {self.label} was not finite; mend the data or lower the learning rate")
 
     # Changing what is stored
 

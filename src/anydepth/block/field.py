@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from anydepth.block.branch import warn_of_skip
-from anydepth.block.passes import Pass, Samples
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind, Pass, Samples
 from anydepth.depth.times import Instant
 from anydepth.errors import UnitError
 from anydepth.executor.executor import Executor, Traced, UnitCall

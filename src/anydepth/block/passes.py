@@ -1,18 +1,20 @@
-"""One pass through a block: described once, and what it leaves, which is committed wholly or not at all.
+"""One pass through a block: the tensors of its unit by the part they play, the pass described once, and what it leaves,
+which is committed wholly or not at all.
 
 A path is a function from the one to the other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
+from math import log
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from anydepth.block.roles import Kind, Lifted, Roles
 from anydepth.depth.times import Instant
 from anydepth.executor.executor import Aliases, Image, Images
 from anydepth.solve.adaptive import Across, Stats
@@ -20,6 +22,50 @@ from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver
 from anydepth.solve.tensors import Precision, State, in_precision, is_transformed
 from anydepth.weights.protocol import Reading, WeightFunction
+
+FLOOR = 1e-8
+"""Smallest positive state kept: far below the epsilon of normalisation layers."""
+
+
+class Kind(Enum):
+    """What a lifted tensor is: trained by gradients, or state that the unit updates itself."""
+
+    PARAMETER = "parameter"
+    STATE = "state"
+    POSITIVE = "positive"
+
+    def encode(self, value: Tensor) -> Tensor:
+        """Value to stored form: positive state is kept in the logarithm."""
+        if self is not Kind.POSITIVE:
+            return value
+        wide = value.to(torch.promote_types(value.dtype, torch.float32))
+        return wide.clamp(FLOOR, torch.finfo(wide.dtype).max).log().to(value.dtype)
+
+    def decode(self, stored: Tensor) -> Tensor:
+        """Stored form to value, finite whatever is stored."""
+        if self is not Kind.POSITIVE:
+            return stored
+        return stored.clamp(max=0.99 * log(torch.finfo(stored.dtype).max)).exp()
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """A tensor of the unit that is a function of depth."""
+
+    kind: Kind
+    function: WeightFunction
+    shape: tuple[int, ...]
+    """As the unit has it, without the leading axis of what is stored."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Names of a unit's tensors by the part they play."""
+
+    lifted: Mapping[str, Kind]
+    counters: tuple[str, ...]
+    constants: tuple[str, ...]
+
 
 Held = Mapping[str, tuple[Tensor, ...]]
 """What is stored for every lifted tensor, and what its function has besides."""

@@ -3,60 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from enum import Enum
 from fnmatch import fnmatchcase
-from math import log
 
 import torch
 from torch import Tensor, nn
 
+from anydepth.block.passes import Kind, Lifted, Roles
 from anydepth.errors import ConfigError, UnitError, choices
-from anydepth.executor.adopt import check_own_tensors, private
-from anydepth.weights.protocol import WeightFunction
-
-FLOOR = 1e-8
-"""Smallest positive state kept: far below the epsilon of normalisation layers."""
-
-
-class Kind(Enum):
-    """What a lifted tensor is: trained by gradients, or state that the unit updates itself."""
-
-    PARAMETER = "parameter"
-    STATE = "state"
-    POSITIVE = "positive"
-
-    def encode(self, value: Tensor) -> Tensor:
-        """Value to stored form: positive state is kept in the logarithm."""
-        if self is not Kind.POSITIVE:
-            return value
-        wide = value.to(torch.promote_types(value.dtype, torch.float32))
-        return wide.clamp(FLOOR, torch.finfo(wide.dtype).max).log().to(value.dtype)
-
-    def decode(self, stored: Tensor) -> Tensor:
-        """Stored form to value, finite whatever is stored."""
-        if self is not Kind.POSITIVE:
-            return stored
-        return stored.clamp(max=0.99 * log(torch.finfo(stored.dtype).max)).exp()
-
-
-@dataclass(frozen=True)
-class Lifted:
-    """A tensor of the unit that is a function of depth."""
-
-    kind: Kind
-    function: WeightFunction
-    shape: tuple[int, ...]
-    """As the unit has it, without the leading axis of what is stored."""
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Names of a unit's tensors by the part they play."""
-
-    lifted: Mapping[str, Kind]
-    counters: tuple[str, ...]
-    constants: tuple[str, ...]
+from anydepth.executor.executor import TABLES, Image
+from anydepth.executor.follow import leads_to
 
 
 def roles_of(unit: nn.Module, state: Iterable[str] = (), positive: Iterable[str] = ()) -> Roles:
@@ -171,3 +126,43 @@ def replace(unit: nn.Module, name: str, tensor: Tensor) -> None:
             for key, value in table.items():
                 if value is old:
                     table[key] = new  # pyright: ignore[reportArgumentType]
+
+
+# Taking a unit's modules over as a block's own, and what is known of their tensors from then on
+
+
+def private(unit: nn.Module) -> nn.Module:
+    """The same modules as new objects with the same tensors; hooks and buffers are its own from now on."""
+    image = Image(unit)
+    modules = image.made()
+    clones = {id(buffer): buffer.detach().clone() for buffer in unit.buffers()}
+    for part, made in zip(image.parts, modules, strict=True):
+        own = vars(made)
+        own["_parameters"] = dict(part.module._parameters)
+        own["_buffers"] = {key: clones.get(id(buffer)) for key, buffer in part.module._buffers.items()}
+        own.update({key: value.copy() for key, value in own.items() if key.endswith("_hooks")})
+    return modules[0]
+
+
+def check_own_tensors(unit: nn.Module) -> None:
+    """Refuse a unit that keeps a tensor of its own in an attribute too, where no other tensor can take its place."""
+    names = {id(t): name for name, t in [*unit.named_parameters(), *unit.named_buffers()]}
+    modules = {id(module) for module in unit.modules()}
+    for path, module in unit.named_modules():
+        for key, value in vars(module).items():
+            if key not in TABLES and leads_to(value, names, modules):
+                raise UnitError(
+                    f"unit {type(unit).__name__} keeps a parameter or buffer of its own in the attribute "
+                    f"{f'{path}.{key}'.lstrip('.')!r} too, where it cannot become a function of depth; read it from "
+                    "the module that owns it"
+                )
+
+
+def aliases_of(unit: nn.Module) -> dict[str, list[str]]:
+    """For every tensor of the unit, all names under which it is used; the first is its own."""
+    listed = [*unit.named_parameters(remove_duplicate=False), *unit.named_buffers(remove_duplicate=False)]
+    own = {id(tensor): name for name, tensor in reversed(listed)}
+    names: dict[str, list[str]] = {}
+    for name, tensor in listed:
+        names.setdefault(own[id(tensor)], []).append(name)
+    return names

@@ -185,7 +185,7 @@ def _tell(run: Path, out: Path, model: Any, small: Any, found: dict[str, Any], j
 
 def _lines(found: dict[str, Any]) -> list[str]:
     """About the budget and the recalibration, where there were any."""
-    from anydepth.measure.ranking import shown
+    from anydepth.measure.paired import shown
 
     lines = []
     if "picked" in found:

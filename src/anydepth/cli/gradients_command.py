@@ -34,9 +34,8 @@ def gradients(
     import numpy as np
 
     from anydepth.errors import ConfigError
-    from anydepth.measure.evaluation import fitting
+    from anydepth.measure.evaluation import fitting, loss_of
     from anydepth.measure.gradients import compare_gradients
-    from anydepth.measure.task import loss_of
     from anydepth.runs.folder import open_run
 
     try:

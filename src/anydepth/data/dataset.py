@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from anydepth.data.facts import Facts
-from anydepth.data.held_out import count_or_share
-from anydepth.data.order import Draw, Indices, permutation, split
+from anydepth.data.order import Draw, Indices, count_or_share, permutation, split
 from anydepth.data.source import SOURCES, Part, data_directory
 from anydepth.data.table import Table
 from anydepth.errors import ConfigError, DataError

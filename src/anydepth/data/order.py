@@ -2,7 +2,7 @@
 augmentation are the same for any number of workers, threads and ranks, and after any resume."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,3 +85,14 @@ def in_steps(
         if place == 0 or not len(found):
             found = order(epoch)
         yield step, epoch, found[place]
+
+
+def count_or_share(value: object, handler: Callable[[Any], float]) -> float:
+    """A number as given, if it is a share below 1 or a whole number; 1 stays a whole number, and 1.0 is refused.
+
+    `handler` checks the rest. One is the only number that could be either: all examples, or a single one.
+    """
+    if isinstance(value, float) and (value == 1 or (value > 1 and value % 1)):
+        raise ValueError("a share must be below 1 and a count a whole number; write 1, not 1.0, for one example")
+    found = handler(value)
+    return 1 if isinstance(value, int) and value == 1 else found

@@ -1,6 +1,7 @@
 """One part of a dataset in memory, and batches of it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, Self
 
@@ -9,8 +10,29 @@ import torch
 from torch import Tensor
 
 from anydepth.data.facts import Facts
-from anydepth.data.keywords import like_inputs
 from anydepth.data.order import Draw, Indices
+
+
+class Keywords(tuple[Tensor, ...]):
+    """Tensors that a model takes by keyword, in order."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, named: Mapping[str, Tensor]) -> "Keywords":
+        return cls.renewed(named.values(), tuple(named))
+
+    @classmethod
+    def renewed(cls, tensors: Iterable[Tensor], names: tuple[str, ...]) -> "Keywords":
+        made = cls(tensors)
+        made.names = names
+        return made
+
+
+def like_inputs(inputs: tuple[Tensor, ...], tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """Other tensors in the place of the inputs."""
+    return Keywords.renewed(tensors, inputs.names) if isinstance(inputs, Keywords) else tuple(tensors)
+
 
 IGNORED = -100
 """Target of positions that do not count, such as padding."""

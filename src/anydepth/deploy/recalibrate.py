@@ -19,8 +19,8 @@ from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
 from anydepth.measure.answers import outputs_of
 from anydepth.measure.evaluation import fitting
+from anydepth.measure.paired import loss_in
 from anydepth.measure.predictions import examples_of
-from anydepth.measure.ranking import loss_in
 from anydepth.runs.folder import Run
 
 Model = TypeVar("Model", bound=nn.Module)

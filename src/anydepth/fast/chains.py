@@ -16,10 +16,8 @@ from torch import Tensor, nn
 from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack  # pyright: ignore
 
 from anydepth.block.branch import tell_of_skip
-from anydepth.block.listed import are_unwatched
-from anydepth.block.passes import Outcome, Pass, Ready
-from anydepth.block.paths import PATHS, stats_of
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind, Outcome, Pass, Ready
+from anydepth.block.paths import PATHS, are_unwatched, stats_of
 from anydepth.executor.executor import Executor, Image
 from anydepth.fast.native.guard import Guard
 from anydepth.fast.native.program import Program, adds_back

@@ -14,10 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.listed import is_unwatched, listed
-from anydepth.block.passes import Outcome, Pass, Ready, Samples
-from anydepth.block.paths import PATHS, UnitRefusal, stats_of
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind, Outcome, Pass, Ready, Samples
+from anydepth.block.paths import PATHS, UnitRefusal, is_unwatched, listed, stats_of
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
 from anydepth.solve.plan import Plan, rounded
 from anydepth.solve.tensors import State

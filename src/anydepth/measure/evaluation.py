@@ -1,4 +1,4 @@
-"""Evaluation: in eval mode, without gradients, changing nothing."""
+"""How well a model does: the loss of a batch, what counts as right, and both over a part of the data."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -8,14 +8,69 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.data.facts import Facts
-from anydepth.data.table import Batch, Table
-from anydepth.errors import DataError, NumericalError
-from anydepth.measure.task import METRIC, Tally, loss_of, metric, tally
+from anydepth.data.facts import Facts, Task
+from anydepth.data.table import IGNORED, Batch, Table
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.reporting import Report
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over examples (words, for tagging): of losses, of how many are right or squared errors, and their number."""
+
+    loss: float = 0.0
+    right: float = 0.0
+    count: int = 0
+
+    def numbers(self) -> tuple[float, float, float]:
+        return self.loss, self.right, float(self.count)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.loss + other.loss, self.right + other.right, self.count + other.count)
+
+
+METRIC = {"classify": "accuracy", "tag": "accuracy", "regress": "rmse"}
+"""What a task reports beside the loss: per cent right, or the root of the mean squared error."""
+
+
+def loss_of(task: Task, outputs: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Mean over the examples of a batch, in at least float32."""
+    outputs = outputs if outputs.dtype == torch.float64 else outputs.float()
+    if task == "regress":
+        _check_shapes(outputs, targets)
+        return (outputs - targets).square().mean()
+    if not bool((targets != IGNORED).any()):
+        return 0 * outputs.sum()  # a share of a batch without a word
+    return cross_entropy(outputs.flatten(0, -2), targets.flatten(), label_smoothing=smoothing, ignore_index=IGNORED)
+
+
+def tally(task: Task, outputs: Tensor, targets: Tensor, loss: float) -> Tally:
+    """What one batch adds to the sums; `loss` is its mean."""
+    if task == "regress":
+        count = len(targets)
+        squared = (outputs.detach() - targets).double().square().mean().item()
+        return Tally(loss * count, squared * count, count)
+    counted = targets != IGNORED
+    right = ((outputs.detach().argmax(-1) == targets) & counted).sum().item()
+    count = int(counted.sum())
+    return Tally(loss * count, right, count)
+
+
+def metric(task: Task, sums: Tally) -> float:
+    """Per cent right, or root mean squared error."""
+    share = sums.right / max(1, sums.count)
+    return share**0.5 if task == "regress" else 100 * share
+
+
+def _check_shapes(outputs: Tensor, targets: Tensor) -> None:
+    if outputs.shape != targets.shape:
+        raise ConfigError(
+            f"the model gives {tuple(outputs.shape)}, the targets are {tuple(targets.shape)}; choose a model that fits"
+        )
 
 
 @dataclass(frozen=True)

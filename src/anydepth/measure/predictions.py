@@ -9,12 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anydepth.data.keywords import Keywords
-from anydepth.data.table import IGNORED, Batch
+from anydepth.data.table import IGNORED, Batch, Keywords
 from anydepth.errors import ConfigError, DataError, ShapeError
 from anydepth.measure.agreement import wilson
+from anydepth.measure.answers import margins, scores, shifts
 from anydepth.measure.distance import relative_distance
-from anydepth.measure.margin import margins, scores, shifts
 from anydepth.solve.adaptive import Stats
 from anydepth.surgery.blocks import blocks_of
 

@@ -1,7 +1,7 @@
 """The section of a run's page that shows its sweep: what can be had for how much."""
 
 from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep
-from anydepth.measure.ranking import loss_in, shown
+from anydepth.measure.paired import loss_in, shown
 from anydepth.report.findings import Findings
 from anydepth.report.html import NONE, Markup, picture, section, table, tag
 from anydepth.report.sweep_figure import sweep_figure

@@ -12,10 +12,9 @@ from anydepth.data.table import Table
 from anydepth.deploy.sweeps.result import Sweep
 from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
-from anydepth.measure.evaluation import Score, evaluate
+from anydepth.measure.evaluation import METRIC, Score, evaluate
 from anydepth.measure.form_curves import CompressionCurve, SolverGrid, compression_curve, solver_grid
 from anydepth.measure.predictions import without_blocks
-from anydepth.measure.task import METRIC
 from anydepth.report.curves import logged
 from anydepth.report.weight_lines import WeightLines, weight_lines
 from anydepth.report.yardstick import Yardstick

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from anydepth import artifact
 from anydepth.errors import AnydepthError, ConfigError, ModelFileError, printable
-from anydepth.measure.task import METRIC
+from anydepth.measure.evaluation import METRIC
 from anydepth.report import figures, html
 from anydepth.report.curves import Points, last_value, logged, read_curves
 from anydepth.report.html import NONE, Markup, join, picture, section, table, tag

@@ -7,7 +7,7 @@ from typing import Any
 
 from anydepth import artifact
 from anydepth.deploy.sweeps.result import FormRow, Sweep
-from anydepth.measure.ranking import RISING, closeness, shown
+from anydepth.measure.paired import RISING, closeness, shown
 from anydepth.report.drawing import INK, PALETTE, SOFT, drawing, plain, wide_range
 from anydepth.report.figures import OWN, short_count
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind
 from anydepth.depth.times import Instant, Side
 from anydepth.surgery.blocks import blocks_of
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, ValidationError, WrapValidator, model_validator
 
-from anydepth.data.held_out import count_or_share
+from anydepth.data.order import count_or_share
 from anydepth.errors import ConfigError, choices
 from anydepth.runs.control import ControlSettings, NoControl
 from anydepth.runs.settings import Count, NotNegative, Seed, Settings, Share, Whole

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from anydepth.measure.task import Tally
+from anydepth.measure.evaluation import Tally
 
 
 @dataclass

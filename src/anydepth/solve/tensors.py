@@ -124,3 +124,34 @@ def check_finite(parts: State, name: str) -> None:
 
 def random_state(device: torch.device) -> Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+# Off the CPU: reading a number back makes the host wait, so a flag stays on the device until somebody asks
+
+
+class FiniteFlag:
+    """True as long as all inputs were finite, on every device that there were inputs on; never saved or copied."""
+
+    def __init__(self) -> None:
+        self._flags: dict[torch.device, Tensor] = {}
+
+    def note(self, parts: State) -> None:
+        """Refuse parts that are not finite, now on a CPU, later elsewhere."""
+        if torch.compiler.is_compiling() or is_transformed():
+            return
+        check_finite(tuple(part for part in parts if part.device.type == "cpu"), "x")
+        for part in parts:
+            if part.device.type not in ("cpu", "meta"):
+                is_finite, before = part.detach().isfinite().all(), self._flags.get(part.device)
+                self._flags[part.device] = is_finite if before is None else before & is_finite
+
+    def read(self) -> bool:
+        """Whether all inputs since the last question were finite; waits for their devices."""
+        flags, self._flags = self._flags, {}
+        return all(bool(flag) for flag in flags.values())
+
+    def __deepcopy__(self, memo: dict) -> "FiniteFlag":
+        return FiniteFlag()
+
+    def __reduce__(self) -> tuple:
+        return FiniteFlag, ()

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import Kind
+from anydepth.block.passes import Kind
 from anydepth.surgery.blocks import blocks_of
 from anydepth.weights.protocol import Move
 

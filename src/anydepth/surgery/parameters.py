@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import Lifted, replace, tensors_of
+from anydepth.block.passes import Lifted
+from anydepth.block.roles import private, replace, tensors_of
 from anydepth.errors import ConfigError, choices
-from anydepth.executor.adopt import private
 from anydepth.weights.expansion import Expansion
 
 Model = TypeVar("Model", bound=nn.Module)

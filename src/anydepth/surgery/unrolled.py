@@ -4,8 +4,7 @@ import torch
 from torch import nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.block.roles import replace
-from anydepth.executor.adopt import private
+from anydepth.block.roles import private, replace
 from anydepth.solve.plan import Plan
 
 

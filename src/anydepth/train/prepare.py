@@ -13,8 +13,7 @@ from anydepth.data.facts import Facts
 from anydepth.data.source import SOURCES
 from anydepth.data.table import Table
 from anydepth.errors import AnydepthError, ConfigError
-from anydepth.measure.evaluation import fitting
-from anydepth.measure.task import loss_of
+from anydepth.measure.evaluation import fitting, loss_of
 from anydepth.runs.config import RunConfig
 from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Kinds, Need, need_of

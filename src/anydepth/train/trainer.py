@@ -13,8 +13,7 @@ from anydepth.artifact import reached
 from anydepth.data.order import Draw, Indices, batches, in_steps
 from anydepth.data.table import Augment, Table
 from anydepth.errors import NumericalError, StoppedError
-from anydepth.measure.evaluation import Score, evaluate, nfe_by_plan, nfe_of
-from anydepth.measure.task import METRIC, Tally, loss_of, metric, tally
+from anydepth.measure.evaluation import METRIC, Score, Tally, evaluate, loss_of, metric, nfe_by_plan, nfe_of, tally
 from anydepth.runs.checkpoint_files import write_checkpoint
 from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.folder import Run

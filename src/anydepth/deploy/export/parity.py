@@ -9,7 +9,7 @@ from torch import Tensor
 from anydepth.data.facts import Facts
 from anydepth.deploy.export.ports import Call, drawn
 from anydepth.errors import NumericalError
-from anydepth.measure.margin import margins, scores
+from anydepth.measure.answers import margins, scores
 
 BATCHES = (1, 7, 256)
 FROZEN, EXPORTED = 1e-5, 1e-4

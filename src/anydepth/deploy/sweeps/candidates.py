@@ -6,8 +6,7 @@ from itertools import product
 
 from torch import nn
 
-from anydepth.depth.bases import BASES
-from anydepth.depth.nested_sizes import ladder
+from anydepth.depth.bases import BASES, ladder
 from anydepth.depth.schemes import SCHEMES, fixed_schemes
 from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_of

@@ -7,8 +7,7 @@ from typing import Any
 
 from anydepth.deploy.sweeps.budget import CONFIDENCE, Budget
 from anydepth.errors import BudgetError
-from anydepth.measure.paired import Paired
-from anydepth.measure.ranking import CLOSE, drop_of, loss_in, shown
+from anydepth.measure.paired import CLOSE, Paired, drop_of, loss_in, shown
 from anydepth.printing import html_table, text_table
 from anydepth.surgery.forms import Form
 

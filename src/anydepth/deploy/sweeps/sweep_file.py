@@ -11,7 +11,7 @@ from anydepth import artifact
 from anydepth.deploy.sweeps.candidates import Axes
 from anydepth.deploy.sweeps.result import FormRow, Sweep
 from anydepth.errors import ConfigError, ModelFileError
-from anydepth.measure.ranking import CLOSE
+from anydepth.measure.paired import CLOSE
 from anydepth.runs.folder import Run
 from anydepth.surgery.forms import MIXED
 

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
-from anydepth.data.keywords import Keywords, like_inputs
 from anydepth.data.source import Part
-from anydepth.data.table import Batch, Table
+from anydepth.data.table import Batch, Keywords, Table, like_inputs
 from anydepth.deploy.exported import agrees
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, DataError

@@ -26,3 +26,51 @@ def make_basis(name: str, size: int | None = None, knots: Iterable[TimeLike] | N
 def read_basis(description: dict) -> Basis:
     """Inverse of `Basis.describe`."""
     return make_basis(description["basis"], description["size"], description.get("knots"))
+
+
+# The sizes that a basis can be brought down to, each inside the one above where the family has such
+
+FEW = 4
+"""Up to this size, all sizes are tried."""
+
+
+def ladder(basis: str, size: int) -> tuple[int, ...]:
+    """From the largest size that is not above `size` down to 1: linear 9, 5, 3, 2, 1; constant 8, 4, 2, 1."""
+    first = _at_most(basis, size)
+    if first <= FEW:
+        return tuple(k for k in range(first, 0, -1) if _exists(basis, k))
+    found = [first]
+    while found[-1] > 1:
+        found.append(_below(basis, found[-1]))
+    return tuple(found)
+
+
+def _below(basis: str, size: int) -> int:
+    """The size whose next nested size this is; where there is none, half of it or a little less."""
+    for smaller in range(size - 1, 0, -1):
+        refined = _refined(basis, smaller)
+        if refined == size:
+            return smaller
+        if refined is not None and refined < size:
+            break
+    return _at_most(basis, size // 2)
+
+
+def _refined(basis: str, size: int) -> int | None:
+    """None where there is no such size, or none that is larger."""
+    try:
+        return BASES[basis](size).refined().size
+    except ConfigError:
+        return None
+
+
+def _at_most(basis: str, size: int) -> int:
+    return next(k for k in range(size, 0, -1) if k == 1 or _exists(basis, k))
+
+
+def _exists(basis: str, size: int) -> bool:
+    try:
+        BASES[basis](size)
+    except ConfigError:
+        return False
+    return True

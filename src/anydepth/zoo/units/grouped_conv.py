@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from anydepth.block.listed import LISTED
+from anydepth.block.paths import LISTED
 from anydepth.zoo.parts import UNITS
 from anydepth.zoo.units.bottleneck import Bottleneck
 

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from anydepth.block.listed import LISTED, RELU
+from anydepth.block.paths import LISTED, RELU
 from anydepth.zoo.layers import conv3x3, norm, norm_relu
 from anydepth.zoo.parts import UNITS
 
