@@ -11,7 +11,7 @@ from anydepth_papers.changes import CHANGES
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict
 from anydepth_papers.judge.rules import Judgement, computed, not_run
 from anydepth_papers.pages.changed import changed_page
-from anydepth_papers.pages.coverage import COVERAGE, FIGURES, TABLES
+from anydepth_papers.pages.coverage import COVERAGE, FIGURES, REQUIREMENTS, TABLES
 from anydepth_papers.pages.entries import counted, counts, entries
 from anydepth_papers.pages.figure_files import MOST_BYTES
 from anydepth_papers.pages.front_page import HEADLINES, PAGES
@@ -179,6 +179,13 @@ def test_every_figure_and_table_of_the_papers_has_a_row(paper):
     names = {item.name for item in COVERAGE[paper]}
     numbers = {f"Fig {n}" for n in range(1, FIGURES[paper] + 1)} | {f"Table {n}" for n in range(1, TABLES[paper] + 1)}
     assert numbers == {name for name in names if name.startswith(("Fig", "Table"))}
+
+
+@pytest.mark.parametrize("paper", REQUIREMENTS)
+def test_every_requirement_of_the_papers_has_a_row(paper):
+    names = {item.name for item in COVERAGE[paper]}
+    numbers = {f"{paper}.{n}" for n in range(1, REQUIREMENTS[paper] + 1)}
+    assert numbers == {name for name in names if name.startswith(f"{paper}.")}
 
 
 @pytest.mark.parametrize("item", [item for items in COVERAGE.values() for item in items], ids=lambda i: i.name)

@@ -122,9 +122,9 @@ def _line(row: PrintedRow, count: int, seen: list[dict[str, Any]]) -> tuple[Any,
 def _verdict(row: PrintedRow, found: dict[Form, list[dict[str, Any]]]) -> ClaimVerdict:
     if not found[row.form]:
         nets = {form.trained for form in _needed(row)}
-        hours = sum(hours_of(form.config) for form in nets)
+        hours = float(f"{sum(hours_of(form.config) for form in nets):.2g}")
         commands = "; ".join(dict.fromkeys([row.form.command, *([row.other.command] if row.other else [])]))
-        return ClaimVerdict(row.claim, commands, not_run(f"costs about {hours:.2g} hours a seed on two cores"))
+        return ClaimVerdict(row.claim, commands, not_run(f"costs about {hours:g} hours a seed on two cores"))
     ours = f"{spread([one['accuracy'] for one in found[row.form]])} %"
     return ClaimVerdict(row.claim, ours, judged(row, lambda form: [one["accuracy"] for one in found[form]]))
 

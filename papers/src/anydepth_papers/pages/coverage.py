@@ -5,6 +5,8 @@ from dataclasses import dataclass
 FIGURES = {"C": 11, "P": 22, "S": 6, "A": 6}
 TABLES = {"C": 1, "P": 1, "S": 8, "A": 4}
 """How many the papers have, appendices included."""
+REQUIREMENTS = {"C": 16, "P": 12, "S": 13, "A": 10}
+"""How many things beside them a paper asks of an implementation, or claims, are counted here; `C.4` is the fourth."""
 _SKETCH = "a sketch: nothing to run"
 
 
@@ -50,6 +52,8 @@ CONTINUOUSNET = _items(
     ("C.1", "R is a pure function; uniform grid", "test test_block.py; test test_grids.py"),
     ("C.2", "orders, consistency and convergence of four schemes", "test test_schemes.py; test test_integration.py"),
     ("C.3", "closed form of the pendulum", "study pendulum; test test_data_made.py"),
+    ("C.4", "at half of the sampling step the Euler net is worse, RK4 and midpoint nets are not", "study pendulum"),
+    ("C.5", "slopes and floor of the error, the dip of every net, integrators exchanged", "study pendulum"),
     ("C.6", "Euler with M = N and scale = N is a ResNet", "test test_resnet_law.py"),
     ("C.7", "parameter counts, also while refining", "test test_units.py; test test_recipes.py"),
     ("C.8", "skip-init starts as the identity", "test test_units.py"),
@@ -58,6 +62,11 @@ CONTINUOUSNET = _items(
     ("C.11", "RK4 with and without refinement are alike in accuracy (footnote 6)", "study refinement"),
     ("C.11", "settings tuned on coarse nets carry over to deep ones", "not run: needs a search at every depth"),
     ("C.12", "dips at harmonics of the trained N", "study solvers"),
+    (
+        "C.13",
+        "the printed accuracies, also of RK4 nets run with Euler and with RK4-3/8 and fewer steps",
+        "study full-scale; study solvers; not run at full size: days of a GPU",
+    ),
     ("C.14", "more stable under perturbations of the inputs (section 5.1)", "study noise"),
     ("C.15", "adjoint gradients need N >= 3M", "study adjoint-steps; test test_gradients.py"),
     ("C.15", "bottleneck, wide and grouped units; blocks that differ", "test test_units.py; test test_surgery.py"),
@@ -97,8 +106,10 @@ PROPER_ODES = _items(
     ("P.5", "the crossing test itself", "study verdicts; test test_measure.py"),
     ("P.6", "accuracy at the training step does not depend on it", "study proper-grid; study rates"),
     ("P.7", "Algorithm 1 is robust against its constants; its first step is not too small", "study constants"),
+    ("P.8", "the printed evaluations and accuracies of Table 1", "study adaption-full; not run for images: cost"),
     ("P.9", "tolerances play the part of the step", "study tolerances"),
     ("P.10", "the four architectures", "test test_recipes.py"),
+    ("P.11", "which solver checks, growth is checked again, h <= 1, the last step is cut", "test test_control.py"),
     ("P.12", "future work: no oscillation of the step", "study adaption; study adaption-full"),
     ("P.12", "future work: Algorithm 1 for adaptive solvers", "study tolerances"),
 )
@@ -125,11 +136,17 @@ STATEFUL = _items(
     ("S.4", "compression without data or retraining", "study compression; study mnist; test test_surgery.py"),
     ("S.5", "refinement by interpolation (Algorithm 2)", "test test_transfer.py; test test_surgery.py"),
     ("S.6", "Theorem 1 and Lemma 1", "study theory"),
+    ("S.7", "the units and networks, stitches and pools", "test test_units.py; test test_recipes.py"),
+    ("S.8", "MNIST: accuracies and parameters, without normalisation too", "study mnist; study full-scale"),
+    ("S.9", "CIFAR-10, shallow: accuracies and parameters", "study full-scale; test test_units.py"),
     ("S.10", "basis and schedule as a 2 x 2", "study basis-schedule"),
     ("S.11", "shortening with projection beats shortening alone", "study compression; study mnist; study tagging"),
     ("S.11", "for N <= K, reducing K costs nothing", "study compression; study tagging"),
     ("S.12", "parameters of the tagger", "test test_tagger.py"),
     ("S.13", "higher order trains smaller derivatives", "study derivatives"),
+    ("S.13", "training settings; no weight decay on CIFAR-100", "test test_recipes.py"),
+    ("S.13", "nets trained on constants in Fig 4a", "study basis-schedule"),
+    ("S.13", "inference times of halved nets", "study compression; study mnist"),
 )
 
 ANODEV2 = _items(
@@ -147,8 +164,12 @@ ANODEV2 = _items(
     ("A.1", "coupled system, kernels in time, general q", "test test_evolved.py"),
     ("A.2", "KKT gradients with checkpoints", "test test_evolved.py; test test_gradients.py"),
     ("A.3", "reaction, diffusion, advection by FFT", "study gaussians; test test_evolved.py"),
+    ("A.4", "the two configurations and their grids", "test test_evolved.py; test test_anode_nets.py"),
     ("A.5", "q = 0 is a Neural ODE; a network q is a hypernetwork", "test test_evolved.py"),
+    ("A.6", "averages of five runs on CIFAR-10", "study coupled; not run at full size: days of a GPU"),
     ("A.7", "parameter counts of the printed nets", "study anode-counts"),
+    ("A.8", "pictures of kernels over depth; a Gaussian's evolution", "study coupled; study gaussians"),
+    ("A.9", "the wave equation with one layer, against ANODE", "study wave"),
     ("section 4", "evolving the weights costs little time", "study evolving-cost"),
     ("A.10", "more steps or higher order do not help; evolving does", "study more-steps"),
 )

@@ -13,18 +13,22 @@ PAGES = {"C": "continuousnet.md", "P": "proper-odes.md", "S": "stateful.md", "A"
 _HEAD = """# Evidence
 
 What the four papers claim, and what this code shows. Every study was made by the command in its section; these pages
-are made from `evidence/` by `make evidence`. A study that was last run before the present rules counts as not run: its
-earlier figures are shown, but no verdict stands on them.
+are made from `papers/evidence/` by `make evidence`. A study that was last run before the present rules counts as not
+run: its earlier figures are shown, but no verdict stands on them.
 """
 _JUDGED = """## How claims are judged
 
-Every claim has one kind, chosen with its margin before the study runs; the code is `src/anydepth_papers/rules.py`.
+Every claim has one kind, chosen with its margin before the study runs; the code is
+`papers/src/anydepth_papers/judge/rules.py`.
 """
 _MORE = """- Intervals over seeds are Student's t: paired where runs of one seed share initial weights or the order
   of their data, else Welch's.
 - Claims of one paper are corrected together by Holm's method at 5 %: a verdict that does not survive it is undecided,
   and says so. The p of a verdict is the one before the correction. Claims without chance do not count there.
 - A comparison within noise is undecided; so is one with too few seeds. Smoke runs decide nothing.
+- A verdict is about the data, the nets and the scale of its study, which its section names; it is none about the
+  paper's own size unless the study ran that.
+- The correction counts all claims of a paper that were judged, so a verdict may become undecided when more studies run.
 - Other depths, sizes and solvers are shown as they are and with batch statistics estimated anew.
 - What was changed in settings or rules after figures had been seen is listed with every study.
 """
@@ -60,7 +64,7 @@ HEADLINES = (
     ),
     Headline("Evolving weights help (A Tables 1, 2)", ("coupled",), ("evolve", "evolving", "configuration")),
     Headline(
-        "Exact gradients beat the reverse-time adjoint (A Table 4; C: N >= 3M)",
+        "Exact gradients against the reverse-time adjoint (A Table 4; C: N >= 3M)",
         ("coupled", "adjoint-steps"),
         ("adjoint", "gradients"),
     ),
