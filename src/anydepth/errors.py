@@ -43,13 +43,13 @@ class DataError(AnydepthError):
 
 
 class ModelFileError(AnydepthError):
-    """A model file that is damaged, foreign, or does not fit the model."""
+    """A model file that is damaged, of another format, or does not fit the model."""
 
     exit_code = 4
 
 
 class NumericalError(AnydepthError, ArithmeticError):
-    """A computation that left the finite numbers."""
+    """A computation gave NaN or infinity."""
 
     exit_code = 5
 
@@ -73,7 +73,7 @@ class BudgetError(AnydepthError):
 
 
 class StoppedError(AnydepthError):
-    """A training that a signal ended after it had saved."""
+    """A training was stopped by a signal, after saving."""
 
     def __init__(self, message: str, signal: int):
         super().__init__(message)
@@ -81,13 +81,13 @@ class StoppedError(AnydepthError):
 
 
 class RankLostError(AnydepthError):
-    """A process of a distributed training that is gone."""
+    """A process of a distributed training was lost."""
 
     exit_code = 6
 
 
 class AnydepthWarning(UserWarning):
-    """Something that works, but probably not as meant."""
+    """A warning: something works, but probably not as intended."""
 
 
 def choices(name: object, known: Iterable[str]) -> str:

@@ -213,4 +213,4 @@ def _guarded(entry: EntryPoint, work: Callable[[], Any]) -> Any:
     except Exception as error:
         package = entry.dist.name if entry.dist is not None else entry.value
         what = f"plugin {entry.name!r} of {package} cannot be loaded: {type(error).__name__}: {error}"
-        raise PluginError(f"{what}; mend or uninstall {package}") from error
+        raise PluginError(f"{what}; fix or uninstall {package}") from error

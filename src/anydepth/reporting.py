@@ -3,4 +3,4 @@
 from collections.abc import Callable
 
 Report = Callable[[str, float], None]
-"""Told what is going on, and which share of it is done."""
+"""Called with the present work in words, and the share of it that is done."""

@@ -84,7 +84,7 @@ def broken(change):
 BROKEN = {
     "cut": lambda form: form[:-3],
     "one bit": lambda form: form ^ (torch.arange(len(form)) == 40).to(torch.uint8),
-    "no bytes": lambda form: form.float() + 0.5,
+    "not bytes": lambda form: form.float() + 0.5,
     "not a number": lambda form: torch.full((20,), float("nan")),
     "empty": lambda form: form[:0],
     "text": lambda form: "linear",

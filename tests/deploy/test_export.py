@@ -275,7 +275,7 @@ def test_damaged_exports_are_refused(place, exported, capsys, tmp_path, monkeypa
     assert_refused(run_command(capsys, "predict", whole, "x.npy", "--frozen"), 2, "frozen already")
     assert_refused(run_command(capsys, "predict", whole, place.root / "text.txt"), 3, "text.txt", ".npy")
     for suffix in FORMATS:
-        with pytest.raises(ModelFileError, match="can load"):
+        with pytest.raises(ModelFileError, match="cannot load"):
             FORMATS[suffix].open(b"rubbish", ())
     monkeypatch.setattr("anydepth.deploy.export.formats.find_spec", lambda name: None)
     file = exported["digits", ".onnx"]

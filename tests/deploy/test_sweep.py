@@ -387,7 +387,7 @@ def test_damaged_results_are_measured_anew_and_foreign_ones_refused(run, swept, 
         sweep_of(run, folder=kept)
     sweep = ad.sweep(run, **grid)
     assert len(sweep.rows) == 2
-    assert "does not match its own seal" in sweep.note
+    assert "does not match its own checksum" in sweep.note
     path.write_bytes(path.read_bytes()[:100])
     assert len(ad.sweep(run, **grid).rows) == 2
     older = json.loads(path.read_text()) | {"version": 1}

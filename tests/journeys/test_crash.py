@@ -129,7 +129,7 @@ def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     lines = err.strip().splitlines()
-    assert "which is saved; go on with --resume" in lines[-1]
+    assert "which is saved; continue with --resume" in lines[-1]
     saved, _ = newest_whole(folder)
     assert f"after step {saved.values['progress']['step']} of" in lines[-1]
 

@@ -133,11 +133,11 @@ def test_only_the_formats_that_are_meant_are_opened(run, tmp_path, capsys, monke
 
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *a, **k: pytest.fail("Ghostscript was started"))
     (tmp_path / "a.png").write_bytes(EPS)
-    assert_refused(run_command(capsys, "predict", run, tmp_path / "a.png"), 3, "no image that can be read")
+    assert_refused(run_command(capsys, "predict", run, tmp_path / "a.png"), 3, "cannot be read as an image")
     gray = Image.fromarray(np.zeros((8, 8), np.uint8))
     for kind in ("TIFF", "ICO", "PCX", "TGA", "SGI"):
         gray.save(tmp_path / "b.png", format=kind)
-        assert_refused(run_command(capsys, "predict", run, tmp_path / "b.png"), 3, "no image that can be read")
+        assert_refused(run_command(capsys, "predict", run, tmp_path / "b.png"), 3, "cannot be read as an image")
     for kind, suffix in (("PNG", ".png"), ("JPEG", ".jpeg"), ("BMP", ".bmp"), ("GIF", ".gif"), ("PPM", ".pgm")):
         gray.save(tmp_path / f"c{suffix}", format=kind)
         assert run_command(capsys, "predict", run, tmp_path / f"c{suffix}").code == 0
@@ -173,7 +173,7 @@ def test_a_folder_in_the_place_of_a_file_is_a_bad_model(name, run, tmp_path, cap
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / name).unlink()
     (tmp_path / "run" / name).mkdir()
-    assert_refused(run_command(capsys, "evaluate", tmp_path / "run"), 4, "no plain file")
+    assert_refused(run_command(capsys, "evaluate", tmp_path / "run"), 4, "not a regular file")
 
 
 @pytest.fixture(scope="module")

@@ -180,7 +180,7 @@ def test_a_rank_lost_inside_a_synced_norm_is_told_as_that(after, tmp_path):
     (_, err), _ = (process.communicate(timeout=300) for process in both)
     assert both[1].returncode == -signal.SIGKILL
     assert both[0].returncode == 6, err
-    assert "another rank is gone" in err
+    assert "another rank was lost" in err
     assert "Traceback" not in err
 
 

@@ -464,7 +464,7 @@ def test_any_module_evolves_weights(tmp_path):
     other = ad.ContinuousBlock(conv(), weights={"*weight": evolved, "*": ("constant", 1)}, steps=4).double()
     assert torch.equal(ad.load(tmp_path, into=other)(x), block(x))
     plain = ad.ContinuousBlock(conv(), scheme="rk4", steps=4).double()
-    with pytest.raises(ModelFileError, match="no registered one"):
+    with pytest.raises(ModelFileError, match="is not registered"):
         ad.load(tmp_path, into=plain)
 
 

@@ -28,12 +28,12 @@ def read_bytes(path: Path, limit: int | None = None, at_least: int = 0) -> bytes
         raise ModelFileError(f"no file {path}; expected the folder that anydepth.save wrote") from None
     except OSError as error:
         if path.is_symlink():
-            raise ModelFileError(f"{path} is a link, expected a plain file; copy the file itself there") from None
+            raise ModelFileError(f"{path} is a link, expected a regular file; copy the file itself there") from None
         raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise ModelFileError(f"{path} is no plain file; expected one that anydepth.save wrote")
+        raise ModelFileError(f"{path} is not a regular file; expected one that anydepth.save wrote")
     with os.fdopen(descriptor, "rb") as file:
         if limit is not None and status.st_size > limit:
             raise ModelFileError(f"{path} has {status.st_size:,} bytes, more than the {limit:,} it may have")
@@ -60,7 +60,7 @@ def parse_json(content: bytes, name: str) -> dict[str, Any]:
         )
     except (ValueError, RecursionError) as error:
         raise ModelFileError(
-            f"{name} is not JSON: {error}; the file is damaged or foreign, save the model again"
+            f"{name} is not JSON: {error}; the file is damaged or was not written by anydepth, save the model again"
         ) from None
     if not isinstance(value, dict):
         raise ModelFileError(f"{name} holds a {type(value).__name__}, expected an object; save the model again")
@@ -79,7 +79,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"{text:.40} is no finite number")
+        raise ValueError(f"{text:.40} is not a finite number")
     return value
 
 
@@ -94,4 +94,4 @@ def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_seal(values: Mapping[str, Any], path: Path) -> None:
     if values.get("seal") != seal_of(values):
-        raise ModelFileError(f"{path} does not match its own seal; it was damaged or edited, save the model again")
+        raise ModelFileError(f"{path} does not match its own checksum; it was damaged or edited, save the model again")

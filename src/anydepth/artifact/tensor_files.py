@@ -75,7 +75,7 @@ def _check_description(path: Path, described: Mapping[str, Any]) -> int:
         if len(entry) > 17 or not all(
             isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**48 for n in entry[1:]
         ):
-            raise ModelFileError(f"{path}: tensor {name!r} has the impossible shape {entry[1:]!r:.60}")
+            raise ModelFileError(f"{path}: tensor {name!r} has the invalid shape {entry[1:]!r:.60}")
         total += prod(entry[1:]) * _DTYPES[entry[0]][1]
     return total
 

@@ -43,12 +43,12 @@ class ContinuousBlock(nn.Module):
     Args:
         unit: makes a unit; called once for every basis function, so that the initial weights are
             independent samples of the unit's own initialisation at different depths.
-        basis, size: the function of depth that every tensor of the unit is.
+        basis, size: every tensor of the unit becomes a function of depth in this basis, with so many coefficients.
         scheme: a Runge-Kutta scheme, with fixed steps or adaptive.
         steps: a number of equal steps, or increasing times from 0 to 1; by default as many as `size`.
             For fixed schemes only.
         rtol, atol, max_steps: tolerances and cap of adaptive schemes, by default 1e-4, 1e-6 and 10,000.
-        scale: factor on the unit, fixed for good. Euler with size = steps = scale is a ResNet.
+        scale: factor on the unit, constant from construction on. Euler with size = steps = scale is a ResNet.
         time: pass t to the unit as its first argument.
         weights: instead of basis and size, a function per tensor: {"*.bias": ("linear", 4), "*": ("constant", 8)};
             the first pattern that fits counts.
@@ -56,9 +56,9 @@ class ContinuousBlock(nn.Module):
             kept in the logarithm.
         init: "independent" draws, or "shared": one draw for all depths.
         gradient: "backprop"; "checkpoint", exact with the memory of one segment of `segment` steps; or
-            "adjoint", approximate with the memory of one evaluation.
+            "adjoint" and "kkt", approximate: the adjoint equation, along states solved backward or kept.
         check_finite: refuse a non-finite input (one pass over x); off the CPU when `check_inputs` asks, as `save` does.
-        name: what errors call the block.
+        name: the block's name in error messages.
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class ContinuousBlock(nn.Module):
 
     @property
     def scheme(self) -> Scheme:
+        """The Runge-Kutta scheme."""
         return self.solver.scheme
 
     @property
@@ -136,7 +137,7 @@ class ContinuousBlock(nn.Module):
 
     @property
     def stats(self) -> Stats:
-        """What this thread's last pass took, by which path, and why not by a faster one."""
+        """Statistics of this thread's last pass: evaluations, steps, path, and why faster paths were refused."""
         return self._here.stats
 
     @stats.setter
@@ -145,7 +146,7 @@ class ContinuousBlock(nn.Module):
 
     @property
     def nfe(self) -> int:
-        """Evaluations of the unit in this thread's last pass."""
+        """Number of evaluations of the unit (NFE) in this thread's last pass."""
         return self.stats.evaluations
 
     @property
@@ -155,10 +156,12 @@ class ContinuousBlock(nn.Module):
 
     @property
     def state_names(self) -> tuple[str, ...]:
+        """Names of the running statistics and other state that are functions of depth."""
         return tuple(name for name, part in self.lifted.items() if part.kind is not Kind.PARAMETER)
 
     @property
     def functions(self) -> dict[str, WeightFunction]:
+        """The weight function of every lifted tensor, by its name in the unit."""
         return {name: part.function for name, part in self.lifted.items()}
 
     def stored(self, name: str) -> Tensor:
@@ -172,7 +175,7 @@ class ContinuousBlock(nn.Module):
             found = module._buffers.get(key) if found is None else found
             if found is not None:
                 return found
-        raise self._altered(f"{name!r} is gone")
+        raise self._altered(f"{name!r} was removed")
 
     def _altered(self, what: str) -> UnitError:
         return UnitError(
@@ -213,6 +216,7 @@ class ContinuousBlock(nn.Module):
         }
 
     def extra_repr(self) -> str:
+        """Weight functions, solver and scale, for `print`."""
         kinds = ", ".join(sorted({str(function) for function in self.functions.values()}))
         mode = "" if self.gradient == "backprop" else f", gradient={self.gradient}"
         return f"{kinds}, {self.solver}, scale={float(self.scale):g}{mode}"
@@ -228,7 +232,7 @@ class ContinuousBlock(nn.Module):
         self.plan = None if solver.grid is None else Plan(solver.grid, solver.scheme, self.scale)
 
     def set_gradient(self, mode: str, segment: int = 1) -> None:
-        """How gradients are found: backprop, checkpoint (every `segment` steps), or adjoint."""
+        """Choose the gradient mode: backprop, checkpoint (every `segment` steps), adjoint or kkt."""
         if mode not in GRADIENTS:
             raise ConfigError(f"unknown gradient mode {mode!r}; {choices(mode, GRADIENTS)}")
         if not isinstance(segment, int) or segment < 1:
@@ -236,6 +240,7 @@ class ContinuousBlock(nn.Module):
         self.gradient, self.segment = mode, segment
 
     def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
+        """The state at depth 1; further arguments reach every evaluation of the unit unchanged."""
         y = wide(self._enter(x))
         given = self.describe_pass(x, args, kwargs)
         outcome = run(given, y)
@@ -275,7 +280,7 @@ class ContinuousBlock(nn.Module):
         )
 
     def explain(self, x: Tensor | State, *args: Any, **kwargs: Any) -> str:
-        """In words, which path a pass on x would take, and why not a faster one; nothing is run."""
+        """The path a pass on x would take, and why not a faster one, as text; nothing is run."""
         return str(route(self.describe_pass(x, args, kwargs), wide(parts_of(x))))
 
     def _check_shapes(self, held: Held) -> None:
@@ -324,9 +329,9 @@ class ContinuousBlock(nn.Module):
         return parts
 
     def check_inputs(self) -> None:
-        """Refuse what a device other than the CPU was given since the last question, if it was not finite.
+        """Raise an error if an input on a device other than the CPU was not finite since the last call.
 
-        There a pass does not wait for the device to look; `save` and training ask.
+        There a pass does not wait for the device; `save` and training call this.
         """
         if not self._finite.read():
             raise NumericalError(f"the input of {self.label} was not finite; mend the data or lower the learning rate")
@@ -334,14 +339,14 @@ class ContinuousBlock(nn.Module):
     # Changing what is stored
 
     def move(self, functions: Mapping[str, WeightFunction], method: str) -> dict[str, Move]:
-        """Hand tensors over to other functions; parameters become new objects."""
+        """Replace stored tensors and their weight functions; parameters become new objects."""
         moves = {name: self.lifted[name].function.move(new, method) for name, new in functions.items()}
         for name, step in moves.items():
             self._store(name, functions[name], step.weights(*self.held(name)))
         return moves
 
     def resize(self, functions: Mapping[str, WeightFunction]) -> None:
-        """Take on other functions, to be filled by loading; a tensor that keeps its shape stays the same object."""
+        """Change the weight functions before loading; a tensor that keeps its shape stays the same object."""
         retired: list[nn.Parameter] = []
         for name, function in functions.items():
             part, stored = self.lifted[name], self.stored(name)
@@ -366,7 +371,7 @@ class ContinuousBlock(nn.Module):
         stored, part = self.stored(name), self.lifted[name]
         made = part.function.module(stored.shape[1:])
         if made is not None and part.kind is not Kind.PARAMETER:
-            raise ConfigError(f"{name!r} is state, which training leaves and nothing evolves; give it a basis")
+            raise ConfigError(f"{name!r} is state (a running statistic), which cannot evolve; give it a basis")
         kept = self.evolutions
         if made is not None:
             kept[_key(name)] = made.to(stored.device, stored.dtype)
@@ -384,10 +389,11 @@ class ContinuousBlock(nn.Module):
         return SavedForm(functions, self.solver.describe(), str(self.scale), self.time).encode()
 
     def set_extra_state(self, state: Tensor) -> None:
+        """Read the form from a state dict; called by `load_state_dict`."""
         self.adopt(SavedForm.decode(state))
 
     def adopt(self, form: SavedForm) -> None:
-        """Take on the functions and the solver of a form; weights are to be loaded next."""
+        """Change to the weight functions and the solver of a form; load the weights next."""
         for key, mine in (("scale", str(self.scale)), ("time", self.time)):
             if getattr(form, key) != mine:
                 raise ModelFileError(f"{self.label} has {key} {mine}, the state dict {getattr(form, key)!r:.40}")
@@ -420,7 +426,7 @@ class ContinuousBlock(nn.Module):
         fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
         if fitting:
             warn(
-                "the state dict does not tell the form of a block (basis, scheme, steps), which stays as it is now; "
+                "the state dict does not contain the form of a block (basis, scheme, steps); the present form is kept; "
                 "state dicts that a model with blocks made itself tell it",
                 AnydepthWarning,
                 stacklevel=2,

@@ -30,7 +30,7 @@ class Returns:
         places = {id(value): place for place, value in [*enumerate(args), *kwargs.items()] if value is not None}
         if not all(extra is None or id(extra) in places for extra in out[1:]):
             raise UnitError(
-                f"layer {name} returns more than its state (attention weights?), which has no meaning between depths; "
+                f"layer {name} returns more than the state (attention weights?), which a block cannot pass on; "
                 "switch that off, for example output_attentions=False"
             )
         self.layout = tuple(None if extra is None else places[id(extra)] for extra in out[1:])

@@ -169,7 +169,7 @@ class UnitField:
 
     def undeclared(self, name: str) -> UnitError:
         return UnitError(
-            f"unit {self.given.unit_name} changed its buffer {name!r} in training, and it is not known as "
+            f"unit {self.given.unit_name} changes its buffer {name!r} in training, and it is not known as "
             f"state; give it a value at construction and pass state=({name!r},), "
             f"or positive=({name!r},) if it must stay positive"
         )

@@ -60,12 +60,12 @@ def canonical(value: Any) -> bytes:
 
 def _bytes(tensor: Any) -> bytes:
     if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.dim() != 1 or not 0 < tensor.numel() <= MOST_BYTES:
-        raise ValueError("expected a short row of bytes")
+        raise ValueError("expected a one-dimensional uint8 tensor")
     values = tensor.detach().cpu()
     if values.dtype != torch.uint8:
         exact = values.double().nan_to_num(-1)
         if not bool(((exact == exact.round()) & (exact >= 0) & (exact < 256)).all()):
-            raise ValueError("its numbers are no bytes")
+            raise ValueError("its values are not bytes")
         values = exact.to(torch.uint8)
     return values.contiguous().numpy().tobytes()
 

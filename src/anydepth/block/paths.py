@@ -43,7 +43,7 @@ _SWITCH: ContextVar[bool] = ContextVar("fast_paths", default=os.environ.get("ANY
 
 @contextmanager
 def fast_paths(enabled: bool) -> Iterator[None]:
-    """Allow or forbid the faster paths inside, in this thread; ANYDEPTH_FAST=0 forbids them from the start."""
+    """Context manager: allow or forbid faster paths in this thread; ANYDEPTH_FAST=0 forbids them everywhere."""
     token = _SWITCH.set(enabled)
     try:
         yield

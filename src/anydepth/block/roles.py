@@ -27,7 +27,7 @@ def roles_of(unit: nn.Module, state: Iterable[str] = (), positive: Iterable[str]
             fitting = [name for name in buffers if name == pattern or fnmatchcase(name, pattern)]
             if not fitting:
                 raise ConfigError(
-                    f"{kind.value} {pattern!r} is no buffer of {type(unit).__name__}; {choices(pattern, buffers)}"
+                    f"{kind.value} {pattern!r} is not a buffer of {type(unit).__name__}; {choices(pattern, buffers)}"
                 )
             if pattern not in buffers:  # a pattern takes what it can; a name means what it says
                 fitting = [name for name in fitting if buffers[name].is_floating_point()] or fitting

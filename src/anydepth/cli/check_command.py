@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def check(
     run: RunFolder,
     split: Split = "test",
-    examples: Annotated[int, typer.Option(min=1, help="How many examples to look at, at most.")] = 2000,
+    examples: Annotated[int, typer.Option(min=1, help="Judge on at most this many examples.")] = 2000,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw errors over steps, and margins: .png, .svg or .pdf.")
     ] = None,

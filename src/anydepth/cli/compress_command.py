@@ -31,27 +31,35 @@ def compress(
     steps: Annotated[int | None, typer.Option(help="Another number of steps.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Another scheme.")] = None,
     method: Annotated[str, typer.Option(help="project or interpolate.")] = "project",
-    max_params: Annotated[int | None, typer.Option(help="The best form with at most so many parameters.")] = None,
-    max_latency_ms: Annotated[float | None, typer.Option(help="The best form with at most this latency.")] = None,
+    max_params: Annotated[
+        int | None, typer.Option(help="Choose the best form with at most this many parameters.")
+    ] = None,
+    max_latency_ms: Annotated[
+        float | None, typer.Option(help="Choose the best form with at most this latency.")
+    ] = None,
     max_drop: Annotated[
-        float | None, typer.Option(help="At most so many points below the run; alone: the smallest such form.")
+        float | None, typer.Option(help="Largest drop in percentage points; alone, it chooses the smallest such form.")
     ] = None,
     confidence: Annotated[
-        float | None, typer.Option(help="That the drop is kept on other data; by default 0.95; 0: as measured.")
+        float | None,
+        typer.Option(help="Confidence that new data keeps to the drop; default 0.95; 0 takes the drop as measured."),
     ] = None,
     sweep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the sweep for a budget is kept; by default in RUN.")
+        Path | None, typer.Option(metavar="DIR", help="Folder of the sweep that the budget needs; default: RUN.")
     ] = None,
     no_data: NoData = False,
     recalibrate: Annotated[
-        bool, typer.Option("--recalibrate", help="Estimate batch statistics anew on training data, if that helps.")
+        bool,
+        typer.Option(
+            "--recalibrate", help="Estimate batch statistics again on training data; kept unless validation gets worse."
+        ),
     ] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
     """Move a trained model to fewer basis functions, another basis or fewer steps: no retraining, and no data needed.
 
-    Say which form, or give a budget: then the best form within it is picked from the run's sweep (see anydepth sweep).
+    Give a form, or a budget: then the best form within it is chosen from the run's sweep (see anydepth sweep).
 
     \b
     Examples:
@@ -77,7 +85,7 @@ def compress(
         small = _formed(model, wanted, method)
     else:
         if method != "project":
-            raise ConfigError(f"a budget is met by projection, got --method {method}; leave it out")
+            raise ConfigError(f"with a budget the method is always projection, got --method {method}; leave it out")
         with progress() as report:
             from anydepth.deploy.sweeps.pick import fit_to
 
@@ -101,7 +109,7 @@ def _budget(
     from anydepth.errors import ConfigError
 
     if confidence is not None and max_drop is None:
-        raise ConfigError("--confidence is that in a drop; give --max-drop too, or leave it out")
+        raise ConfigError("--confidence belongs to --max-drop; give --max-drop too, or leave --confidence out")
     return Budget(max_params, max_latency_ms, max_drop, CONFIDENCE if confidence is None else confidence)
 
 

@@ -50,7 +50,7 @@ def path(data: Data = None, json: Json = False) -> None:
 
 @_group.command("fetch")
 def fetch(name: Name, data: Data = None, json: Json = False) -> None:
-    """Download a dataset from its public source; an interrupted download goes on where it stopped.
+    """Download a dataset from its public source; an interrupted download resumes.
 
     \b
     Examples:

@@ -24,7 +24,7 @@ def export(
     check: Annotated[bool, typer.Option("--check/--no-check", help="Compare the file with the run's model.")] = True,
     json: Json = False,
 ) -> None:
-    """Write a trained model as one file that runs without anydepth. Exit 1: the file does not say what the model says.
+    """Write a trained model as one file that runs without anydepth. Exit 1: the file's outputs differ from the model's.
 
     The network of the run's scheme and steps is frozen; the batch, and for taggers the length of sentences, stay free.
     The file takes what the model takes: for images, pixels normalised with the mean and std in FILE.json, which also

@@ -68,7 +68,7 @@ for _command in OWN_COMMANDS:
 
 
 PIPE_CLOSED = 141
-"""Exit code when nobody reads the output any more, as of a program that SIGPIPE ends."""
+"""Exit code when the reader of the output has closed it, as of a program that SIGPIPE ends."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -100,7 +100,7 @@ def _run(given: list[str]) -> int:
         what = f" {error.filename}" if error.filename else ""
         code = _fail(f"cannot read or write{what}: {error.strerror or error}; choose another place", 6, given)
     except Exception as error:
-        code = _fail(f"our own mistake, please report it: {type(error).__name__}: {error}", 70, given)
+        code = _fail(f"internal error, please report it: {type(error).__name__}: {error}", 70, given)
     _let_go()
     return code if isinstance(code, int) else 0
 
@@ -181,7 +181,7 @@ def _register(module: ModuleType) -> None:
             module.register(app)
         except Exception as error:
             what = f"{plugins.origin_of(module)}: register(app) fails: {type(error).__name__}: {error}"
-            raise PluginError(f"{what}; mend or remove it; --debug shows where") from error
+            raise PluginError(f"{what}; fix or remove it; --debug shows where") from error
         _joined.append(module)
 
 

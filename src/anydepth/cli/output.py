@@ -18,7 +18,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", metavar="DIR", help="Data directory; else $ANYDEPTH_DATA, else one in the user's cache."),
+    typer.Option(
+        "--data", metavar="DIR", help="Data directory; default: $ANYDEPTH_DATA, else a folder in the user's cache."
+    ),
 ]
 Split = Annotated[str, typer.Option("--split", metavar="PART", help="train, validation or test.")]
 
@@ -35,7 +37,7 @@ class PlainConsole(Console):
             yield segment if is_plain else segment._replace(text=_harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError(EPIPE, "nobody reads the output any more")
+        raise BrokenPipeError(EPIPE, "the reader of the output has closed it")
 
 
 def _harmless(text: str) -> str:

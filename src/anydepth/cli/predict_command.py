@@ -28,7 +28,7 @@ def predict(
         typer.Argument(metavar="FILE...", help="Images, tables, arrays (.npy), text, or folders; - reads text."),
     ],
     frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the run's model first.")] = False,
-    top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Show the N most likely classes.")] = 1,
     resize: Annotated[
         bool, typer.Option("--resize", help="Resize and crop images of any size to the model's.")
     ] = False,
@@ -37,7 +37,7 @@ def predict(
     ] = None,
     json: Json = False,
 ) -> None:
-    """What a trained model says about your files. Exit 3: some of them could not be read; the others are answered.
+    """Predict with a trained model on your files. Exit 3: some files could not be read; the others have predictions.
 
     Arrays hold raw values, as the dataset does (pixels 0 to 255, not normalised): shape (count, channels,
     height, width) for images, (count, features) for vectors. A table has the columns that the model was trained on.

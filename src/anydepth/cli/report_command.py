@@ -14,15 +14,17 @@ def register(app: typer.Typer) -> None:
 
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN|DIR", help="Folder of a run, or of several runs.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="By default report.html in the folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write the report; default: report.html in the folder.")
+    ] = None,
     split: Split = "test",
-    examples: Annotated[int, typer.Option(min=1, help="Evaluate on so many examples of a part, at most.")] = 2000,
+    examples: Annotated[int, typer.Option(min=1, help="Evaluate on at most this many examples of each part.")] = 2000,
     data: Data = None,
     json: Json = False,
 ) -> None:
     """One HTML file about a run: curves, accuracy over solvers and sizes, weights over depth, config, lineage.
 
-    What it recommends is chosen on validation data and told with its value on the part that is shown.
+    Recommendations are chosen on validation data; their figures are those of the part shown.
 
     \b
     Examples:

@@ -22,28 +22,33 @@ def register(app: typer.Typer) -> None:
 
 def sweep(
     run: RunFolder,
-    bases: Annotated[str | None, typer.Option(metavar="A,B,...", help="By default the run's own.")] = None,
+    bases: Annotated[str | None, typer.Option(metavar="A,B,...", help="Bases to try; default: the run's own.")] = None,
     sizes: Annotated[
-        str | None, typer.Option(metavar="N,...", help="By default nested ones from the run's to 1.")
+        str | None, typer.Option(metavar="N,...", help="Sizes to try; default: nested sizes from the run's down to 1.")
     ] = None,
-    steps: Annotated[str | None, typer.Option(metavar="N,...", help="By default halved from the run's to 1.")] = None,
+    steps: Annotated[
+        str | None, typer.Option(metavar="N,...", help="Step counts to try; default: the run's, halved down to 1.")
+    ] = None,
     schemes: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="By default the run's and one of every lower order.")
+        str | None,
+        typer.Option(metavar="A,B,...", help="Schemes to try; default: the run's and one of every lower order."),
     ] = None,
     split: Annotated[str, typer.Option(metavar="PART", help="train, validation or test.")] = "validation",
     no_data: NoData = False,
-    examples: Annotated[int | None, typer.Option(min=1, help="Measure on so many examples, at most.")] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Examples in one timed pass.")] = 1,
-    rounds: Annotated[int, typer.Option(min=1, help="How often a form is timed, in turns with the run's own.")] = 11,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of PyTorch while measuring.")] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep results here; by default in RUN.")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything anew, whatever is kept.")] = False,
+    examples: Annotated[int | None, typer.Option(min=1, help="Measure on at most this many examples.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Batch size of a timed pass.")] = 1,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="How often each form is timed, alternating with the run's own form.")
+    ] = 11,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of PyTorch while measuring.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the results; default: RUN.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure everything again and ignore stored results.")] = False,
     data: Data = None,
     json: Json = False,
 ) -> None:
     """Every (basis, size, steps, scheme) of a trained run: accuracy, parameters, latency, memory; the Pareto front.
 
-    No retraining. The frozen network is what is timed. A killed sweep goes on where it was.
+    No retraining. The frozen network is what is timed. A killed sweep resumes.
 
     \b
     Examples:
@@ -121,7 +126,7 @@ def _table(found: "Sweep") -> Table:
     table = Table(
         caption="* as trained",
         caption_justify="left",
-        title="forms that none beats in every way",
+        title="Pareto front: forms that no other form beats in every respect",
         title_justify="left",
         box=SIMPLE,
         pad_edge=False,

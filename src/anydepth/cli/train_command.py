@@ -58,14 +58,14 @@ def train(
         typer.Option("--set", metavar="a.b=VALUE", help="Change a setting of the recipe; may be given many times."),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data; when the model grows moves in proportion.")
+        int | None, typer.Option(min=1, help="Number of epochs; refinements and schedule milestones scale with it.")
     ] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate at its highest.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Examples in a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Examples per training step (batch size).")] = None,
     data: Data = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the run; by default runs/RECIPE.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of the run; default: runs/RECIPE.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped; start it if there is none.")
+        bool, typer.Option("--resume", help="Resume a stopped run, or start one if there is none.")
     ] = False,
     show: Annotated[bool, typer.Option("--show-config", help="Print the effective config as JSON and stop.")] = False,
     json: Json = False,

@@ -58,11 +58,11 @@ def unpack(archive: Path, into: Path, limit: int = LIMIT) -> None:
         except _CONFLICT as error:
             raise DataError(f"{archive}: two entries of one name; not unpacked") from error
         except _DAMAGE as error:
-            raise DataError(f"{archive}: damaged archive ({error}); get it anew") from error
+            raise DataError(f"{archive}: damaged archive ({error}); download it again") from error
         except OSError as error:
             if error.errno not in _SENSELESS:
                 raise
-            raise DataError(f"{archive}: damaged archive ({error.strerror}); get it anew") from error
+            raise DataError(f"{archive}: damaged archive ({error.strerror}); download it again") from error
         for path in sorted(folder.iterdir()):
             _move(path, into / path.name)
 

@@ -38,7 +38,7 @@ def read_array(path: Path, name: str) -> NDArray[Any]:
             if dtype.hasobject or dtype.kind not in "biufU":
                 raise DataError(f"{where}: values of kind {dtype}, expected numbers or texts")
             if size > LIMIT or size != info.file_size - stream.tell():
-                raise DataError(f"{where}: shape {shape} does not fit its {info.file_size:,} bytes; write it anew")
+                raise DataError(f"{where}: shape {shape} does not fit its {info.file_size:,} bytes; write it again")
         with archive.open(info) as stream:
             found = np.lib.format.read_array(stream, allow_pickle=False)
     return found

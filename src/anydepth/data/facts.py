@@ -52,7 +52,7 @@ class Facts(BaseModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if not all(0 < n < 2**31 for n in self.shape):
-            raise ValueError(f"impossible shape {self.shape}")
+            raise ValueError(f"invalid shape {self.shape}")
         channels = self.shape[0] if self.kind == "images" and len(self.shape) == 3 else 0
         if self.kind == "images" and not (len(self.mean) == len(self.std) == channels and all(s > 0 for s in self.std)):
             raise ValueError("images need a mean and a positive std for every channel")

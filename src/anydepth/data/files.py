@@ -67,7 +67,7 @@ def _explained(reader: Reader) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise at_byte(
-            reader.path, reader.place, f"bad gzip data after this place ({error}); get the file anew"
+            reader.path, reader.place, f"bad gzip data after this place ({error}); download the file again"
         ) from error
     except FileNotFoundError as error:
         raise DataError(f"no file {reader.path}") from error

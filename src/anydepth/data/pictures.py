@@ -103,12 +103,12 @@ def _opened(path: Path) -> Iterator["Image"]:
         raise
     except PIL.UnidentifiedImageError:
         known = ", ".join(PILLOW_FORMATS)
-        raise DataError(f"{path} is no image that can be read: it begins like none of {known}") from None
+        raise DataError(f"{path} cannot be read as an image: its first bytes match none of {known}") from None
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
     except Exception as error:  # Pillow's readers raise errors of many kinds on damaged files
         cause = str(error) or type(error).__name__
-        raise DataError(f"{path} is no image that can be read: {cause:.200}") from None
+        raise DataError(f"{path} cannot be read as an image: {cause:.200}") from None
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def check_complete(table: TextTable, name: str, is_text: bool = False) -> None:
             raise table.fault(
                 name,
                 row,
-                f"has no value ({shown(text)}); fill it in, or leave the column out with --set "
+                f"is missing ({shown(text)}); fill it in, or leave the column out with --set "
                 f'data.options.drop=["{name}"], or, if this is a category, say data.options.categorical=["{name}"]',
             )
 
@@ -139,7 +139,7 @@ def numbers_in(table: TextTable, name: str) -> Real:
             raise table.fault(
                 name,
                 row,
-                f"has {shown(text)}, which is no number as others of the column are; correct it, or say that they are "
+                f"has {shown(text)}, not a number like the rest of the column; correct it, or say that they are "
                 f'categories with --set data.options.categorical=["{name}"]',
             )
         found[row] = value

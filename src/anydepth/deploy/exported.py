@@ -33,7 +33,7 @@ def exported(model: nn.Module, inputs: Any) -> fx.GraphModule:
     except _FAILURES as error:
         cause = str(error).strip().split("\n")[0]
         raise UnitError(
-            f"the model cannot be written down by torch.export either: {cause}; its forward must not branch on values"
+            f"torch.export cannot trace the model either: {cause}; its forward must not branch on values"
         ) from error
     graph = fx.GraphModule(module, module.graph)  # pyright: ignore[reportArgumentType]
     return graph.requires_grad_(False).eval()

@@ -33,7 +33,7 @@ _UNTRACED = (TraceError, TypeError, RuntimeError, NameError, AttributeError, Loo
 def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
-    Weights are read at every stage once and for all, batch norms folded into the convolutions that feed them,
+    Weights are evaluated at every stage once, batch norms folded into the convolutions that feed them,
     convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
     gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
     to be given.
@@ -47,7 +47,7 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
     for name, block in blocks.items():
         if block.plan is None:
             raise ConfigError(
-                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, which is no fixed network; choose one "
+                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, so no fixed network; choose another "
                 "with set_solver(model, scheme=..., steps=...)"
             )
     copy = deepcopy(model).eval()
@@ -63,7 +63,7 @@ def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
         if inputs is not None:
             return exported(root, inputs)
         raise UnitError(
-            f"the model cannot be written down as a graph of layers: {error}; give it inputs to follow, freeze(model, "
+            f"the model cannot be traced into a graph of layers: {error}; give it inputs to follow, freeze(model, "
             "inputs), or a forward that names its inputs and does not branch on their values"
         ) from None
     _write_plainly(graph)

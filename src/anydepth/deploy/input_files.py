@@ -87,7 +87,7 @@ def _array(path: Path) -> np.ndarray:
         with np.errstate(over="raise"):
             return np.lib.format.open_memmap(path, mode="r")
     except (*_UNREADABLE, TokenError) as error:
-        raise DataError(f"{path} is no array that can be read: {error}; write it with numpy.save") from None
+        raise DataError(f"{path} cannot be read as an array: {error}; write it with numpy.save") from None
 
 
 def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:

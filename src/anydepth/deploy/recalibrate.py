@@ -30,7 +30,7 @@ BATCHES = 100
 
 
 def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
-    """Estimate the running statistics of all normalisation layers anew from batches, in place.
+    """Estimate the running statistics of all normalisation layers again from batches, in place.
 
     Statistics are plain averages over the batches, as functions of depth inside blocks. What they were before does not
     matter: depths that the solver does not read get the mean over those it does. Weights and all other state stay as

@@ -29,17 +29,21 @@ class Grid:
 
     @property
     def steps(self) -> int:
+        """The number of steps."""
         return len(self.times) - 1
 
     @property
     def is_uniform(self) -> bool:
+        """Whether all steps are equal."""
         return len({later - earlier for earlier, later in pairwise(self.times)}) == 1
 
     @property
     def is_forward(self) -> bool:
+        """Whether the times increase."""
         return self.times[-1] > self.times[0]
 
     def reversed(self) -> "Grid":
+        """The same times in the opposite direction."""
         return Grid(self.times[::-1])
 
     def refined(self, factor: int = 2) -> "Grid":

@@ -59,7 +59,7 @@ def _refusal(given: Pass, y: Tensor) -> str | None:
     if y.device.type != "cpu" or y.dtype not in (torch.float32, torch.float64) or given.dtype != y.dtype:
         return "x is not in float32 or float64 on a CPU"
     if type(y) not in _PLAIN or y.layout != torch.strided:
-        return "x is no plain tensor"
+        return "x is not a plain tensor"
     if _len_torch_dispatch_stack() or _len_torch_function_stack():
         return "a mode of PyTorch watches all operations"
     for name, part in given.lifted.items():
@@ -89,7 +89,7 @@ def found_program(given: Pass, y: Tensor) -> Program | str:
     look = looks.get(key)
     guard = None if look is None else look.guard
     if not are_unwatched(given.unit.modules() if guard is None else guard.modules):
-        return "somebody watches the unit's modules"
+        return "the unit's modules have global hooks"
     if look is not None and (look.guard.is_closed or isinstance(look.found, str)) and look.guard.holds():
         return look.found
     before = Guard(given.unit)

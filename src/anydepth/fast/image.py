@@ -21,7 +21,7 @@ from anydepth.solve.plan import Plan, rounded
 from anydepth.solve.tensors import State
 from anydepth.weights.protocol import WeightFunction
 
-_NO_CHAIN = "the unit is no plain chain of convolutions, batch norms and ReLUs that keeps the image's size"
+_NO_CHAIN = "the unit is not a plain chain of convolutions, batch norms and ReLUs that keeps the image's size"
 
 
 @PATHS.register("image")
@@ -33,7 +33,7 @@ def attempt(given: Pass, y: State) -> Ready | str:
         return UnitRefusal(_NO_CHAIN)
     (start,) = y
     if start.dim() != 4 or start.numel() == 0 or start.dtype != given.dtype or start.device.type != "cpu":
-        return "x is no image in at least float32 on a CPU"
+        return "x is not an image in at least float32 on a CPU"
     layers = layers_of(given.unit)
     if layers is None:
         return _NO_CHAIN

@@ -19,11 +19,11 @@ from anydepth.solve.tensors import State, keep_format
 def attempt(given: Pass, y: State) -> Ready | str:
     """A layer per step, if the unit is the branch of a layer and every step has the width of one."""
     if type(given.unit) is not Branch:
-        return UnitRefusal("the unit is no layer less its input")
+        return UnitRefusal("the unit is not of the form layer(x) - x")
     if given.has_time or given.plan is None:
         return "the unit takes the time, or the scheme chooses its own steps"
     if not is_layered(given.unit, given.plan):
-        return "a step is no layer: that needs scheme 'euler' with as many steps as the scale"
+        return "a step is not a layer: that needs scheme 'euler' with as many steps as the scale"
     return partial(_solved, given, given.unit, given.plan, y)
 
 

@@ -48,7 +48,7 @@ class FormMeter:
         inputs: one batch that is timed, counted and weighed.
         examples: data to judge predictions by; None: no data, so that errors are estimated on `inputs`.
         classes: whether outputs are scores of classes.
-        rounds: how often a form and the source are timed in turns.
+        rounds: how often each form is timed, alternating with the source.
         precision: makes what passes are run in, such as autocast.
         plain: the network that is timed in the place of a model, and whether it is a frozen one.
     """
@@ -212,5 +212,5 @@ def _squares(outputs: Sequence[Tensor], targets: Sequence[Tensor]) -> list[float
 
 def _known(value: float | None) -> float:
     if value is None:
-        raise ConfigError("no prediction counts: all labels say so; give data with labels")
+        raise ConfigError("no example has a label that counts (all are -100, ignored); give data with labels")
     return value

@@ -18,15 +18,13 @@ def budgets(found: Findings) -> Markup | None:
     sweep = found.sweep
     if sweep is None:
         return None
-    drawn = picture(
-        sweep_figure(sweep), f"{sweep.metric} against parameters and latency, with the front that no form beats"
-    )
+    drawn = picture(sweep_figure(sweep), f"{sweep.metric} against parameters and latency, with the Pareto front")
     return section(
         TITLE,
         ANCHOR,
         tag("p", _words(sweep)),
         drawn,
-        tag("h3", "Forms that none beats in accuracy at their size or at their speed"),
+        tag("h3", "The Pareto front: forms that no other form beats in accuracy, parameters and latency"),
         table(_head(sweep), [_cells(sweep, row) for row in _front(sweep)], class_="numbers"),
         tag("p", sweep.note, class_="note") if sweep.note else None,
     )

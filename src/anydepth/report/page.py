@@ -68,7 +68,7 @@ def write_report(
         path: the file; by default report.html in the run's folder.
         split: the part of the data to measure on.
         examples: measure on so many examples only, spread over the part.
-        report: told what is going on.
+        report: a function called with the progress.
     """
     found = find(run, root, split, examples, report)
     target = run.folder / REPORT if path is None else path

@@ -53,7 +53,7 @@ class ModelSettings(Settings):
 
 class Optimizer(Settings):
     lr: Annotated[float, Field(gt=0, le=1e6)]
-    """Learning rate at its highest."""
+    """Peak learning rate."""
     weight_decay: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     decay: Literal["all", "weights"] = "all"
     """What decays: all parameters, or weights but not biases, norms, coefficients of evolutions and others of rank

@@ -105,7 +105,7 @@ class Run:
         try:
             return dataset_of(self.config, self.data_directory if root is None else root)
         except ConfigError as error:
-            raise ModelFileError(f"{self.folder / RECORD} names data that cannot be: {error}") from None
+            raise ModelFileError(f"{self.folder / RECORD} describes invalid data: {error}") from None
 
     @property
     def data_directory(self) -> Path | None:

@@ -60,7 +60,7 @@ class Cause(Enum):
 
 _WAYS_OUT = {
     Cause.UNDERFLOW: "loosen rtol and atol, or use double precision",
-    Cause.NON_FINITE: "mend the field there",
+    Cause.NON_FINITE: "check the field there",
     Cause.STEP_CAP: "loosen rtol and atol, raise max_steps, or use a fixed scheme",
 }
 

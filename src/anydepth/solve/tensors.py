@@ -117,7 +117,7 @@ def check_finite(parts: State, name: str) -> None:
         if not isfinite(total) and not bool(torch.isfinite(part).all()):
             bad = int((~torch.isfinite(part)).sum())
             raise NumericalError(
-                f"{name} has {bad} non-finite of {part.numel()} values; mend the data or lower the learning rate "
+                f"{name} has {bad} non-finite of {part.numel()} values; correct the data or lower the learning rate "
                 "(check_finite=False of a block lets them through)"
             )
 

@@ -53,6 +53,7 @@ class Change:
 
     @property
     def largest_error(self) -> float:
+        """The largest relative change of any tensor."""
         return max(self.errors.values(), default=0.0)
 
     def __str__(self) -> str:
@@ -61,12 +62,13 @@ class Change:
         return f"{self.operation}: {self.before} -> {self.after}{moved}"
 
     def describe(self) -> dict[str, Any]:
-        """JSON values; an error that is no number (of weights that are none) is null."""
+        """JSON values; an error that is not finite (such as NaN) becomes null."""
         finite = {name: error if isfinite(error) else None for name, error in self.errors.items()}
         return asdict(self) | {"errors": finite}
 
     @classmethod
     def read(cls, described: dict[str, Any]) -> "Change":
+        """The change that `describe` wrote down."""
         before, after = (Form.read(described[key]) for key in ("before", "after"))
         errors = {str(k): float("nan") if v is None else float(v) for k, v in described["errors"].items()}
         return cls(str(described["operation"]), before, after, errors)

@@ -53,6 +53,7 @@ class EMA(nn.Module):
         self.updates += 1
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The averaged model on these inputs."""
         return self.average(*args, **kwargs)
 
     def train(self, mode: bool = True) -> "EMA":

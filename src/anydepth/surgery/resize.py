@@ -103,7 +103,7 @@ def set_solver(
 
 
 def set_gradient(model: Model, mode: str, segment: int = 1, where: Where = None) -> Model:
-    """Find gradients by "backprop", "checkpoint" (every `segment` steps) or "adjoint", in place."""
+    """Choose the gradient mode, in place: "backprop", "checkpoint" (every `segment` steps), "adjoint" or "kkt"."""
     for block in blocks_of(model, where).values():
         block.set_gradient(mode, segment)
     return model

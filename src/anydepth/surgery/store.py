@@ -45,7 +45,7 @@ def place_of(path: Path) -> Place:
 def save(model: nn.Module, folder: str | PathLike[str]) -> Path:
     """Write a model into a folder, or as FILE.safetensors with FILE.json beside it.
 
-    The tensors come first, then the description that vouches for them.
+    The tensors are written first, then the description with their SHA-256.
     """
     folder = Path(folder)
     for block in blocks_in(model).values():

@@ -62,7 +62,7 @@ def odeint_adjoint(
 def _trainable(func: Func, params: Iterable[Tensor] | None, options: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
     """The tensors that get gradients besides y0 and t."""
     if params is None and not isinstance(func, nn.Module):
-        raise ConfigError("func is no nn.Module, so its parameters are not known; give adjoint_params, () for none")
+        raise ConfigError("func is not an nn.Module, so its parameters are not known; give adjoint_params, () for none")
     given = tuple(func.parameters()) if params is None else tuple(params)  # pyright: ignore[reportFunctionMemberAccess]
     kept = tuple(param for param in given if param.requires_grad)
     if len(kept) < len(given) and callable(given_options("adjoint_options", options).get("norm")):

@@ -84,7 +84,7 @@ def layout_of(options: Mapping[str, Any], is_adams: bool) -> Layout:
 def _known(options: Mapping[str, Any], names: set[str], of: str) -> dict[str, Any]:
     unknown = sorted(set(options) - names - set(_IGNORED))
     if unknown:
-        warnings.warn(f"{', '.join(unknown)} is no option of {of} and has no effect", AnydepthWarning, stacklevel=6)
+        warnings.warn(f"{', '.join(unknown)} is not an option of {of} and has no effect", AnydepthWarning, stacklevel=6)
     return {name: value for name, value in options.items() if name in names}
 
 

@@ -97,7 +97,7 @@ def connected(device: torch.device) -> Iterator[Ranks]:
     except (RuntimeError, ConfigError) as error:
         cause = error.__cause__ if isinstance(error, ConfigError) and error.__cause__ is not None else error
         if isinstance(cause, RuntimeError) and any(word in str(cause).lower() for word in _LOST):
-            raise RankLostError(f"another rank is gone ({cause}); go on with --resume") from error
+            raise RankLostError(f"another rank was lost ({cause}); continue with --resume") from error
         raise
     finally:
         dist.destroy_process_group()

@@ -29,7 +29,7 @@ def resume_newest(trainer: "Trainer") -> tuple[int, int] | None:
             if needed is not None and size > needed:
                 continue
             if needed is None:
-                _say(f"lines of {run.folder}'s metrics are lost; going on without them")
+                _say(f"lines of {run.folder}'s metrics are lost; continuing without them")
             remove_newer(run.folder, path)
             run.cut_metrics(size)
             return trainer.progress.step, trainer.progress.level

@@ -136,7 +136,7 @@ class Trainer:
         if not isfinite(value):
             raise NumericalError(
                 f"the {what} is {value} at step {self.progress.step + 1} of {self.total}, learning rate {lr:g}; "
-                "nothing was updated with it; try a smaller optimizer.lr, schedule.warmup, training.clip, or more "
+                "the weights were not updated; try a smaller optimizer.lr, schedule.warmup, training.clip, or more "
                 "steps in depth"
             )
 
@@ -202,7 +202,7 @@ class Trainer:
             self.ranks.wait()
             raise StoppedError(
                 f"stopped by signal {signal} after step {self.progress.step} of {self.total}, which is saved; "
-                "go on with --resume",
+                "continue with --resume",
                 signal,
             )
 

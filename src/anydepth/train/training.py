@@ -29,7 +29,7 @@ def train(
 ) -> Run:
     """Train a model as the config says, into a run folder; the test part is read once, at the end.
 
-    With `resume`, a run of the same config that was stopped goes on where it was saved. Under torchrun, all
+    With `resume`, a run of the same config that was stopped resumes from its checkpoint. Under torchrun, all
     ranks train one model together, and the first one writes.
     """
     if config.threads is not None:

@@ -34,7 +34,7 @@ _PAIRS = 5_000_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a model is proper: its outputs belong to an ODE and not to one solver."""
+    """Whether a model is a proper ODE: its outputs belong to the ODE and not to one solver."""
 
     proper: bool
     reason: str
@@ -171,7 +171,7 @@ def _remarks(trials: Trials, rows: list[SolverRow], proper: bool) -> list[str]:
             f"with {trials.reference.name} the outputs still change by {100 * trials.change:.2g} % per halving"
         )
     if same is not None and same.count and reader.kinds(trained) == 1:
-        found.append("all predictions are of one class, so that they tell little")
+        found.append("all predictions are of one class, so their agreement says little")
     if seen < THIN:
         found.append(f"the evidence is thin: {seen} {'examples' if same is None else 'predictions'}")
     return found

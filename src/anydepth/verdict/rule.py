@@ -70,4 +70,4 @@ def _counted(row: SolverRow, limit: float) -> tuple[bool, str]:
         return low >= limit, ""
     proper = safe >= MOST
     by = f"{safe:.0f} % of the predictions are safe by their margins (at least {MOST:g} % must be)"
-    return proper, f"; so few predictions leave {low:.1f} to {high:.1f} % open, and {by}"
+    return proper, f"; with so few predictions the interval is {low:.1f} to {high:.1f} % open, and {by}"

@@ -100,8 +100,8 @@ class Trials:
             )
         if not self.reader.count(trial.outputs):
             raise DataError(
-                f"no prediction counts: every label is {IGNORED}, or the outputs are empty; "
-                "give some inputs whose labels count, or inputs alone"
+                f"nothing to judge: every label is {IGNORED} (ignore), or the outputs are empty; "
+                "give inputs with other labels, or inputs without labels"
             )
         self.made[solvers] = trial
         return trial

@@ -250,7 +250,7 @@ class EvolvedReading:
         return torch.tensordot(matrix, w, dims=1).unbind(0)
 
     def fit(self, stored_KX: Tensor, samples_SX: Tensor) -> Tensor:
-        raise ConfigError("state cannot evolve: it is what training leaves")
+        raise ConfigError("state cannot evolve: it holds statistics of the training")
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,9 @@ class Projection:
         return self._fitted(stored, own)[0].to(stored.dtype)
 
     def gradient(self, stored: Tensor) -> Tensor:
-        raise ConfigError("moments of an optimiser cannot follow evolved weights onto a basis; start a new optimiser")
+        raise ConfigError(
+            "optimiser moments cannot be carried over from evolved weights to a basis; make a new optimiser"
+        )
 
     def gradient_squared(self, stored: Tensor) -> Tensor:
         return self.gradient(stored)
@@ -310,7 +312,7 @@ def read_evolved(description: Mapping[str, Any]) -> Evolved:
     evolution = told.pop("evolution")
     if not isinstance(evolution, str):
         raise ConfigError(
-            f"evolution {evolution!r:.80} is no registered one; load into a model that has it, load(folder, into=model)"
+            f"evolution {evolution!r:.80} is not registered; load into a model that has it, load(folder, into=model)"
         )
     known = {"options", "steps", "scheme", "kernel", "apply_at"}
     if not told.keys() <= known:

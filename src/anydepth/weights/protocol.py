@@ -43,11 +43,11 @@ class WeightFunction(Protocol):
         ...
 
     def module(self, shape: Sequence[int]) -> nn.Module | None:
-        """What the function of a tensor of this shape has to train besides the stored tensor, if anything."""
+        """A module with the function's parameters besides the stored tensor, or None."""
         ...
 
     def own_shapes(self, shape: Sequence[int]) -> dict[str, tuple[int, ...]]:
-        """Names and shapes of what `module` has to train."""
+        """Names and shapes of the parameters of `module`."""
         ...
 
     def reading(self, instants: Sequence[Instant]) -> "Reading":

@@ -38,6 +38,7 @@ class TimeKernel:
             raise ConfigError(f"normalised is true or false, got {self.normalised!r}")
 
     def describe(self) -> dict[str, Any]:
+        """JSON values."""
         return {"name": self.name, "width": self.width, "normalised": self.normalised}
 
     def averages(self, times: Sequence[Fraction], grid: Sequence[Fraction]) -> tuple[list[Fraction], np.ndarray]:

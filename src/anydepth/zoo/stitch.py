@@ -35,6 +35,7 @@ class Stitch(nn.Module):
         self.factor = nn.Parameter(torch.zeros(())) if skip_init else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """skip(x) + scale * R(x)."""
         residual = self.conv2(norm_relu(self.bn2, self.conv1(norm_relu(self.bn1, x))))
         if self.factor is not None:
             residual = self.factor * residual

@@ -11,11 +11,11 @@ from anydepth.errors import RankLostError
 
 
 def add_up(x: Tensor) -> Tensor:
-    """Add up a tensor over all processes, in place; where one is gone, that is what is said, wherever it happens."""
+    """Add up a tensor over all processes, in place; a lost process is reported as such."""
     try:
         dist.all_reduce(x)
     except RuntimeError as error:
-        raise RankLostError(f"another rank is gone ({error}); go on with --resume") from error
+        raise RankLostError(f"another rank was lost ({error}); continue with --resume") from error
     return x
 
 

@@ -24,7 +24,7 @@ def read_records(path: Path, classes: tuple[int, ...]) -> NDArray[np.uint8]:
     if not found:
         raise at_byte(path, 0, f"the file is empty, expected records of {size} bytes")
     if len(found) % size:
-        fault = f"a record cut short: {len(found)} bytes are not a multiple of {size}; get the file anew"
+        fault = f"a record cut short: {len(found)} bytes are not a multiple of {size}; download the file again"
         raise at_byte(path, len(found) // size * size, fault)
     records = np.frombuffer(found, np.uint8).reshape(-1, size)
     wrong = np.argwhere(records[:, : len(classes)] >= np.array(classes))
@@ -41,7 +41,9 @@ def class_names(path: Path, count: int) -> tuple[str, ...]:
         return tuple(map(str, range(count)))
     names = tuple(text.strip() for _, text in lines(path) if text.strip())
     if len(names) != count:
-        raise DataError(f"{path}: {len(names)} names of classes, expected {count}; get the file anew or remove it")
+        raise DataError(
+            f"{path}: {len(names)} names of classes, expected {count}; download the file again or remove it"
+        )
     return names
 
 

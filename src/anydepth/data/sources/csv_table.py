@@ -173,7 +173,9 @@ class CsvTable(Own):
         for row, text in enumerate(table.column(schema.target)):
             if text not in places:
                 raise table.fault(
-                    schema.target, row, f"has {shown(text)}, no class of {self.path}; {choices(text, places)}"
+                    schema.target,
+                    row,
+                    f"has {shown(text)}, which is not a class of {self.path}; {choices(text, places)}",
                 )
         return np.array([places[text] for text in table.column(schema.target)], np.int64)
 

@@ -29,7 +29,7 @@ def read_idx(path: Path, rank: int) -> NDArray[np.uint8]:
         start, size = reader.place, prod(shape)
         values = reader.take(size + 1)
     if len(values) < size:
-        fault = f"the file ends, but its header declares {size} values from byte {start}; get the file anew"
+        fault = f"the file ends, but its header declares {size} values from byte {start}; download the file again"
         raise at_byte(path, start + len(values), fault)
     if len(values) > size:
         raise at_byte(path, start + size, f"more data than the {size} values that the header declares")
@@ -75,7 +75,7 @@ class IdxImages(Source):
         pixels, classes = read_idx(images, 3), read_idx(labels, 1)
         if len(pixels) != len(classes):
             raise DataError(
-                f"{images}, byte 4: {len(pixels)} images, but {labels}, byte 4: {len(classes)} labels; get both anew"
+                f"{images}, byte 4: {len(pixels)} images, but {labels}, byte 4: {len(classes)} labels; get both again"
             )
         names = self._names()
         _within(classes, len(names), labels)

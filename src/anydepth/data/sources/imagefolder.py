@@ -87,8 +87,8 @@ class ImageFolder(Own):
         if self.damaged == "skip":
             warn(f"{len(faults)} of {count} images left out: {told}", AnydepthWarning, stacklevel=4)
             return
-        way_out = "mend or remove them, or leave them out with --set data.options.damaged=skip"
-        raise DataError(f"images that cannot be read: {len(faults)}; {way_out}: {told}")
+        way_out = "repair or remove them, or leave them out with --set data.options.damaged=skip"
+        raise DataError(f"unreadable images: {len(faults)}; {way_out}: {told}")
 
     def _faults_of_others(self, part: Part) -> tuple[str, ...]:
         """Of training, also what is wrong with the files of other parts: better known before than after it."""

@@ -118,7 +118,7 @@ class Npz(Own):
         if not 2 <= len(found) <= MOST_CLASSES:
             raise DataError(
                 f"{self.path}, array {shown(name)}: {len(found):,} different classes, expected 2 to {MOST_CLASSES:,}; "
-                "numbers to be found are of a floating type, or say --set data.options.task=regress"
+                "regression targets have a floating-point type, or say --set data.options.task=regress"
             )
         return tuple(map(str, found.tolist()))
 
@@ -162,7 +162,9 @@ class Npz(Own):
         found = [str(value) for value in _column(self.path, name, targets).tolist()]
         for row, value in enumerate(found):
             if value not in places:
-                raise DataError(f"{self.path}, array {shown(name)}: {value} at {row} is no class of the training part")
+                raise DataError(
+                    f"{self.path}, array {shown(name)}: {value} at {row} is not a class of the training part"
+                )
         return np.array([places[value] for value in found], np.int64)
 
 
@@ -173,7 +175,7 @@ def _column(path: Path, name: str, targets: NDArray[Any]) -> NDArray[Any]:
     if targets.ndim != 1 or targets.dtype.kind not in "biufU":
         raise DataError(f"{path}, array {shown(name)}: shape {targets.shape}; expected one class for every example")
     if targets.dtype.kind == "f" and not (np.isfinite(targets).all() and (targets == np.floor(targets)).all()):
-        raise DataError(f"{path}, array {shown(name)}: values that are no whole numbers cannot be classes")
+        raise DataError(f"{path}, array {shown(name)}: values that are not whole numbers cannot be classes")
     return targets.astype(np.int64) if targets.dtype.kind in "bf" else targets
 
 

@@ -34,10 +34,10 @@ def read_wnids(path: Path) -> tuple[str, ...]:
         if not wnid:
             continue
         if not re.fullmatch(r"\w+", wnid) or wnid in found:
-            raise at_line(path, number, f"{shown(wnid)} is not a new identifier of a class, such as n01443537")
+            raise at_line(path, number, f"{shown(wnid)} is not a class identifier, such as n01443537")
         found.add(wnid)
     if not found:
-        raise DataError(f"{path}: no classes in it; get the file anew")
+        raise DataError(f"{path}: no classes in it; download the file again")
     return tuple(sorted(found))
 
 
@@ -115,7 +115,9 @@ def _image(path: Path) -> Iterator["Image"]:
     except AnydepthError:
         raise
     except Exception as error:  # Pillow's readers raise errors of many kinds on damaged files
-        raise DataError(f"{path}: cannot be decoded ({type(error).__name__}: {error}); get the file anew") from error
+        raise DataError(
+            f"{path}: cannot be decoded ({type(error).__name__}: {error}); download the file again"
+        ) from error
 
 
 @SOURCES.register("tiny-imagenet")
@@ -154,7 +156,7 @@ class TinyImageNet(Source):
             folder = self.folder / "train" / wnid / "images"
             images = sorted(folder.glob("*.JPEG"))
             if not images:
-                raise DataError(f"no images {folder}/*.JPEG of a class that is in wnids.txt; unpack the archive anew")
+                raise DataError(f"no images {folder}/*.JPEG of a class that is in wnids.txt; unpack the archive again")
             found += [(path, label) for path in images]
         return found
 
@@ -163,9 +165,9 @@ class TinyImageNet(Source):
         classes = read_annotations(path, wnids)
         images = {image.name: image for image in sorted(folder.glob("*.JPEG"))}
         if not classes:
-            raise DataError(f"{path}: no annotations in it; get the file anew")
+            raise DataError(f"{path}: no annotations in it; download the file again")
         for name in sorted(images.keys() - classes.keys()):
             raise DataError(f"{images[name]}: an image without an annotation in {path}")
         for name in sorted(classes.keys() - images.keys()):
-            raise DataError(f"no file {folder / name}, which {path} lists; unpack the archive anew")
+            raise DataError(f"no file {folder / name}, which {path} lists; unpack the archive again")
         return [(image, classes[name]) for name, image in images.items()]

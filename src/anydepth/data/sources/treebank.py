@@ -39,7 +39,7 @@ def read_conllu(path: Path, column: str | None) -> Iterator[Sentence]:
     if words:
         yield tuple(words), tuple(tags)
     elif is_empty:
-        raise DataError(f"{path}: no sentences in it; get the file anew")
+        raise DataError(f"{path}: no sentences in it; download the file again")
 
 
 def _word(path: Path, number: int, line: str, place: int, column: str | None) -> tuple[str, str] | None:

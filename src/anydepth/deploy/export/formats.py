@@ -74,7 +74,7 @@ def _open_pt2(content: bytes, _ports: Sequence[Port]) -> Call:
         with _quiet():
             module = torch.export.load(io.BytesIO(content)).module()
     except Exception as error:
-        raise ModelFileError(f"it is no model that torch.export can load: {error}; export it again") from None
+        raise ModelFileError(f"torch.export cannot load it: {error}; export it again") from None
 
     def call(inputs: Sequence[Tensor]) -> Tensor:
         try:
@@ -116,7 +116,7 @@ def _open_onnx(content: bytes, ports: Sequence[Port]) -> Call:
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise ModelFileError(f"it is no model that ONNX Runtime can load: {error}; export it again") from None
+        raise ModelFileError(f"ONNX Runtime cannot load it: {error}; export it again") from None
     names, wanted = [x.name for x in session.get_inputs()], [port.name for port in ports]
     if names != wanted or not session.get_outputs():
         raise ModelFileError(f"it takes {names!r:.80}, but its .json says {wanted!r:.80}; export it again")

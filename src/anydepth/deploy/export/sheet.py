@@ -94,7 +94,7 @@ def _pair(path: Path, beside: Path) -> tuple[bytes, Sheet]:
     sheet = _read(beside)
     content = artifact.read_bytes(path)
     if artifact.digest(content) != sheet.sha256:
-        raise ModelFileError(f"{path} is not the file that {beside.name} describes; it is damaged, export it again")
+        raise ModelFileError(f"{path} is not the file that {beside.name} describes; it is damaged; export it again")
     return content, sheet
 
 

@@ -101,7 +101,7 @@ def fit_to(
 
 
 def _kept(run: Run, split: str | None, folder: Path | None) -> Sweep | None:
-    """The finished sweep that is there; one that is damaged is left to be measured anew."""
+    """The finished sweep that is there; one that is damaged is left to be measured again."""
     try:
         return sweep_of(run, split, folder)
     except ModelFileError:

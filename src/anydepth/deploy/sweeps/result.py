@@ -67,7 +67,7 @@ class FormRow:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All forms that were tried, the source first."""
+    """The result of a sweep: all forms that were measured, the source model first."""
 
     rows: tuple[FormRow, ...]
     metric: str
@@ -83,11 +83,12 @@ class Sweep:
 
     @property
     def source(self) -> FormRow:
+        """The row of the model as it is."""
         return next(row for row in self.rows if row.is_source)
 
     @property
     def front(self) -> tuple[FormRow, ...]:
-        """Rows such that none is at least as good in value, parameters and latency, and better in one."""
+        """The Pareto front: rows that no other row beats in value, parameters and latency."""
         return front(self.rows, self.metric)
 
     def front_by(self, cost: str) -> tuple[FormRow, ...]:
@@ -100,9 +101,9 @@ class Sweep:
         return drop_of(self.metric, row.value, self.source.value)
 
     def most_drop(self, row: FormRow, confidence: float = CONFIDENCE) -> float:
-        """The drop that a row does not exceed on other examples of the same kind, so confident when it is chosen.
+        """Upper confidence bound of a row's drop on new examples of the same kind.
 
-        As measured with confidence 0, and where no examples tell. The source's own is 0.
+        With confidence 0, and without labelled examples, it is the measured drop. The source's own is 0.
         """
         drop = self.drop(row)
         if row.is_source or row.paired is None or not confidence:
@@ -121,7 +122,7 @@ class Sweep:
         max_drop: float | None = None,
         confidence: float = CONFIDENCE,
     ) -> FormRow:
-        """The best row within the budget; a BudgetError says what is the best that can be reached.
+        """The best row within the budget; a BudgetError names the best that can be reached.
 
         The most accurate, of equals the smallest and then the fastest; with a drop alone, the smallest. A drop is kept
         if `most_drop` is within it.
@@ -174,7 +175,7 @@ class Sweep:
         return f"{told}; the smallest drop within the rest of it is {self.drop(near):.3g} ({near.name})"
 
     def doubt(self, budget: Budget) -> str:
-        """Of the row that would be best if drops were as measured, why it is not; empty where it is."""
+        """Why the row that would be best by measured drops is not chosen; empty where it is."""
         first = self.ranked(replace(budget, confidence=0.0))[0]
         return "" if self._keeps_drop(first, budget) else self._doubt(first, budget)
 
@@ -195,10 +196,11 @@ class Sweep:
 
     @property
     def _title(self) -> str:
-        return f"{len(self.rows)} forms; those that none beats in every way (* as trained):"
+        return f"{len(self.rows)} forms; the Pareto front (* as trained):"
 
     @property
     def head(self) -> tuple[str, ...]:
+        """Column titles of the printed table."""
         return ("form", self.metric, "same", "parameters", "NFE", "ms", "MB")
 
     def body(self) -> list[tuple[str, ...]]:

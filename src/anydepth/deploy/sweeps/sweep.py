@@ -1,4 +1,4 @@
-"""Sweep: one trained model in every form of a grid, measured; a killed sweep goes on where it was."""
+"""Sweep: one trained model in every form of a grid, measured; a killed sweep resumes."""
 
 import os
 import platform
@@ -52,10 +52,10 @@ def sweep(
     fresh: bool = False,
     report: Report | None = None,
 ) -> Sweep:
-    """Give a trained model every form of a grid, by projection, and measure accuracy and cost of each.
+    """Project a trained model to every form of a grid, and measure accuracy and cost of each.
 
     The frozen network is what is timed, weighed and counted, where there is one. Results of a run are kept in its
-    folder after every form; a sweep that was killed goes on from there.
+    folder after every form; a killed sweep resumes from there.
 
     Args:
         subject: a model, given with batches; or a run or its folder.
@@ -65,14 +65,14 @@ def sweep(
             scheme and one of every lower order.
         split: of a run, the part of its data; None: no data, errors are estimated on random inputs.
         data: of a run, the data directory.
-        examples: of a run, measure on so many examples at most.
+        examples: of a run, measure on at most this many examples.
         classes: of a model, whether outputs are scores of classes; by default labels or outputs tell.
         batch: examples in one timed pass.
-        rounds: how often a form and the source are timed in turns.
+        rounds: how often each form is timed, alternating with the source.
         threads: of PyTorch while measuring.
         out: of a run, another folder to keep results in.
-        fresh: measure everything anew, whatever is kept.
-        report: told what is going on.
+        fresh: measure everything again and ignore stored results.
+        report: a function called with the progress.
     """
     for name, count in (("batch", batch), ("rounds", rounds), ("examples", examples), ("threads", threads)):
         if count is not None and count < 1:
@@ -179,7 +179,7 @@ def _swept(
 def _busy() -> str:
     if not is_busy():
         return ""
-    return "the machine was busy, so that latencies are rough; sweep again with --fresh when it rests"
+    return "the machine was busy, so latencies are rough; sweep again with --fresh when it is idle"
 
 
 def measured(meter: FormMeter, candidate: Form, source: FormRow | None) -> FormRow:

@@ -46,12 +46,12 @@ def known_rows(path: Path, model: str, settings: Mapping[str, Any], fresh: bool)
         values = _described(path, None)
         sweep, _ = _sweep(path, values)
     except ModelFileError as error:
-        return {}, f"measured anew, for {error}"
+        return {}, f"measured again, for {error}"
     if values.get("model") != model:
         raise ConfigError(f"{path} is the sweep of another model; name another folder with --out, or {_AGAIN}")
     for name, value in settings.items():
         if sweep.settings.get(name) != value:
-            return {}, f"measured anew: {name} was {sweep.settings.get(name)}, now it is {value}"
+            return {}, f"measured again: {name} was {sweep.settings.get(name)}, now it is {value}"
     return {row.name: row for row in sweep.rows}, ""
 
 
@@ -67,7 +67,7 @@ def sweep_of(run: Run, split: str | None = "validation", folder: Path | None = N
 def _described(path: Path, model: str | None) -> dict[str, Any]:
     values = artifact.read_json(path)
     if values.get("format") != FORMAT or values.get("version") != VERSION:
-        raise ModelFileError(f"{path} is no sweep of version {VERSION}; {_AGAIN}")
+        raise ModelFileError(f"{path} is not a sweep file of version {VERSION}; {_AGAIN}")
     artifact.check_seal(values, path)
     if model is not None and values.get("model") != model:
         raise ModelFileError(f"{path} is the sweep of another model; {_AGAIN}")

@@ -62,7 +62,7 @@ def inputs_of_run(
     classes = facts.task != "regress"
     if split is None:
         meter = FormMeter(model, random_inputs(facts, batch), None, classes, rounds, precision, plain_form)
-        note = "no data was used: forms are ranked by how far projection and solver move them from the source"
+        note = "no data was used: forms are ranked by an estimate of how far projection and solver change the outputs"
         return SweepInputs(meter, None, 0, None, note)
     dataset = run.dataset(root)
     table, part, note = _part(dataset, split)
@@ -79,7 +79,9 @@ def _part(dataset: Dataset, split: str) -> tuple[Table, str, str]:
         return table, split, ""
     if split != "validation":
         raise DataError(f"the {split} part of the data is empty; there is nothing to measure on")
-    note = "the run holds out no validation part, so this is its training part, which flatters it; --split test is fair"
+    note = (
+        "the run holds out no validation part, so this is its training part, which is too optimistic; use --split test"
+    )
     return dataset.part("train"), "train", note
 
 

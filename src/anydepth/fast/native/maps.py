@@ -71,7 +71,7 @@ def _split(
 
 def _matmul(a: Any, b: Any) -> Value:
     if not isinstance(b, Uniform):
-        raise Unknown("the unit has a product of matrices that is no linear layer")
+        raise Unknown("the unit has a product of matrices that is not a linear layer")
     matrix, shape = matrix_of(b)
     turned = matrix[1] if matrix[0] == "transposed" else ("transposed", matrix)
     return _linear(settled(a), Uniform(b._trace, turned, shape[::-1], True))

@@ -228,4 +228,6 @@ def call(function: Any, args: tuple, kwargs: dict[str, Any], trace: Trace | None
     try:
         return known(*args, **kwargs)
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise Unknown(f"the unit uses {getattr(function, '__name__', function)} in an unusual way: {error}") from None
+        raise Unknown(
+            f"the unit uses {getattr(function, '__name__', function)} in an unsupported way: {error}"
+        ) from None

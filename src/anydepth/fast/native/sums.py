@@ -63,7 +63,7 @@ def uniform(name: str, *operands: Any) -> Uniform:
         else:
             parts.append(number_of(part))
     if any(part is None for part in parts):
-        raise Unknown("the unit computes with a tensor that is no weight")
+        raise Unknown("the unit computes with a tensor that is not a weight")
     return Uniform(trace, ("apply", name, *parts), shape)
 
 

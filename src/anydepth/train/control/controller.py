@@ -96,5 +96,5 @@ def check_control(config: RunConfig, model: nn.Module) -> None:
 
 
 def known(**measured: float) -> dict[str, float | None]:
-    """Measurements as JSON values: what is no finite number is null."""
+    """Measurements as JSON values: what is not a finite number is null."""
     return {name: value if isfinite(value) else None for name, value in measured.items()}

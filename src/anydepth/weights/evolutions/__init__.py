@@ -12,10 +12,10 @@ from anydepth.solve.plan import Step
 
 
 class Evolution(nn.Module):
-    """q for a tensor of a given shape; its parameters are p.
+    """dw/dt = q(w; p) for a tensor of a given shape; the module's parameters are p.
 
     A kernel (outputs, inputs, *space) evolves along its spatial axes; a tensor of one or two axes along the last one.
-    Subclasses say what q is in `forward`; those whose solution is known give it in `flow` and say so in `has_flow`.
+    Subclasses define q in `forward`; those with a solution in closed form define it in `flow` and set `has_flow`.
     """
 
     has_flow: bool = False
