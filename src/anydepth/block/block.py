@@ -334,7 +334,9 @@ class ContinuousBlock(nn.Module):
         There a pass does not wait for the device; `save` and training call this.
         """
         if not self._finite.read():
-            raise NumericalError(f"the input of {self.label} was not finite; mend the data or lower the learning rate")
+            raise NumericalError(
+                f"the input of {self.label} was not finite; correct the data or lower the learning rate"
+            )
 
     # Changing what is stored
 
