@@ -56,7 +56,7 @@ CLAIMS = {
     ),
     "attention": Claim(
         f"Attention varies smoothly over depth: neighbouring steps differ by at most {SMOOTH:g} of what two steps at "
-        "random do",
+        "random do (this net)",
         "S Fig 1",
         "a smoothly varying attention matrix",
     ),

@@ -12,7 +12,8 @@ Every claim has one kind, chosen with its margin before the study runs:
 - *instance*: about one trained net, over test examples, not over seeds. McNemar's exact test, or Tango's interval.
   Where several answers belong to one example (the words of a sentence, or one image seen by several forms of a net),
   they are one group, and Student's t looks at differences of groups.
-- *computed*: no chance is involved (a closed form, a count, an order), so a stated tolerance decides.
+- *computed*: a closed form, a count, an order, or a figure of just these nets, which the claim then says: there is no
+  interval, a stated tolerance decides.
 
 Intervals over seeds, three at least, are Student's t: paired where runs of one seed share their initial weights or the
 order of their data, else Welch's. Where seeds are bimodal (some nets fail), medians are compared by Wilcoxon's exact
@@ -202,7 +203,7 @@ def fewer_failures(failed: int, total: int, failed_other: int, total_other: int)
 
 
 def computed(is_so: bool, text: str) -> Judgement:
-    """A claim that no chance is involved in: a closed form, a count, an order; a stated tolerance decided."""
+    """A closed form, a count, an order, or a figure of just these nets: a stated tolerance decided."""
     return Judgement("computed", is_so, text)
 
 

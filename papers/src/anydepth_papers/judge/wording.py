@@ -21,7 +21,8 @@ RULES = {
     "instance in groups, no worse than": "About this trained net: one-sided 95 % bounds by Student's t, answers to one "
     "example taken together, against the margin.",
     "fewer failures": "Fisher's exact test of the numbers of nets that fail, two-sided, 5 %.",
-    "computed": "No chance is involved: a tolerance that was stated before decides.",
+    "computed": "A closed form, a count, an order, or a figure of just these nets: no interval, a tolerance that was "
+    "stated before decides.",
     "undecided": "The study ran, but cannot decide this.",
     "not run": "This was not run.",
 }

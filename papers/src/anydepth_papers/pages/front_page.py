@@ -24,7 +24,7 @@ Every claim has one kind, chosen with its margin before the study runs; the code
 _MORE = """- Intervals over seeds are Student's t: paired where runs of one seed share initial weights or the order
   of their data, else Welch's.
 - Claims of one paper are corrected together by Holm's method at 5 %: a verdict that does not survive it is undecided,
-  and says so. The p of a verdict is the one before the correction. Claims without chance do not count there.
+  and says so. The p of a verdict is the one before the correction. Claims that are *computed* do not count there.
 - A comparison within noise is undecided; so is one with too few seeds. Smoke runs decide nothing.
 - A verdict is about the data, the nets and the scale of its study, which its section names; it is none about the
   paper's own size unless the study ran that.
