@@ -35,6 +35,12 @@ CHANGES: dict[str, tuple[Change, ...]] = {
     ),
     "more-steps": (
         Change(
+            FIRST,
+            "All images of digits instead of 400, 16 channels instead of 8, 20 epochs instead of 25.",
+            "Not noted. The study had not been published before; whether figures had been seen is not known.",
+            "Not kept.",
+        ),
+        Change(
             SECOND,
             "`No gain` is a one-sided interval of 1 point; steps and order are claims of their own, each against a "
             "stated base; a control, a plain ResNet of five units, must be more than 5 points above one unit; 4 "

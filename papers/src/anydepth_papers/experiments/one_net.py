@@ -47,22 +47,27 @@ STAGES = {"euler": 1, "midpoint": 2, "rk4": 4}
 MARGIN = 1.0
 """Points that the one net may be below a net trained for the budget."""
 
+
+def _evaluations(n: int) -> str:
+    return "1 evaluation" if n == 1 else f"{n} evaluations"
+
+
 CLAIMS = {
     **{
         ("specialist", n): Claim(
-            f"With {n} evaluations a block the one net is at most {MARGIN:g} point below a ResNet trained for them",
+            f"With {_evaluations(n)} a block the one net is at most {MARGIN:g} point below a ResNet trained for them",
             "ours",
         )
         for n in BUDGETS
     },
     **{
         (STOCHASTIC, n): Claim(
-            f"With {n} evaluations a block the one net is above a ResNet with stochastic depth made as short", "ours"
+            f"With {_evaluations(n)} a block the one net is above a ResNet with stochastic depth made as short", "ours"
         )
         for n in BUDGETS[:-1]
     },
     **{
-        (PLAIN, n): Claim(f"With {n} evaluations a block the one net is above a plain ResNet made as short", "ours")
+        (PLAIN, n): Claim(f"With {_evaluations(n)} a block the one net is above a plain ResNet made as short", "ours")
         for n in BUDGETS[:-1]
     },
     ("cost", 0): Claim("Training the one net takes fewer evaluations than training a net for every budget", "ours"),

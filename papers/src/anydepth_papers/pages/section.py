@@ -44,11 +44,19 @@ def verdict_lines(verdicts: Sequence[dict[str, Any]]) -> list[str]:
         *table_head("", "claim", "where", "kind", "verdict"),
         *rows,
         "",
-        *(_found(number, verdict) for number, verdict in enumerate(verdicts, 1)),
+        *_all_found(verdicts),
     ]
 
 
-def _found(number: int, verdict: dict[str, Any]) -> str:
+def _all_found(verdicts: Sequence[dict[str, Any]]) -> list[str]:
+    """Claim by claim; one line where the same is told of all."""
+    found = [_found(verdict) for verdict in verdicts]
+    if len(found) > 1 and len(set(found)) == 1:
+        return [f"All: {found[0]}"]
+    return [f"{number}. {text}" for number, text in enumerate(found, 1)]
+
+
+def _found(verdict: dict[str, Any]) -> str:
     """What the paper says, what was found, and what the rule looked at where that is something else."""
     chance = verdict.get("p")
     looked_at = verdict["figures"] if verdict["figures"] != verdict["ours"] else ""
@@ -58,7 +66,7 @@ def _found(number: int, verdict: dict[str, Any]) -> str:
         f"Rule: {looked_at}" if looked_at else "",
         "" if chance is None else f"p = {chance:.2g}" if chance >= SMALL else f"p < {SMALL:g}",
     ]
-    return f"{number}. " + " ".join(f"{part.strip().rstrip('.')}." for part in parts if part)
+    return " ".join(f"{part.strip().rstrip('.')}." for part in parts if part)
 
 
 def data_lines(result: dict[str, Any]) -> list[str]:
@@ -89,4 +97,4 @@ def row(*cells: str) -> str:
 def cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.{6 if abs(value) >= 1000 else 4}g}" if isinstance(value, float) else str(value)
