@@ -40,14 +40,17 @@ CLAIMS = {
         "S Figs 5a, 6a",
         "98 %; 98.3 % and 32 %",
     ),
-    "hats": Claim("Constants are better than hats to project onto (this net)", "S Fig 5a", "slightly"),
+    "hats": Claim(
+        "Constants are better than hats to project onto, on average over K (this net)", "S Fig 5a", "slightly"
+    ),
     "discontinuous": Claim(
-        f"Discontinuous lines do as well as constants, to {LITTLE} points (this net)",
+        f"Discontinuous lines do as well as constants, to {LITTLE} points on average over K (this net)",
         "S Fig 5a",
         "approximately as well",
     ),
     "shortened": Claim(
-        "Shortening with projection to K = N beats shortening alone (this net)", "S section 7.3, Fig 5b"
+        "Shortening with projection to K = N beats shortening alone, on average over N (this net)",
+        "S section 7.3, Fig 5b",
     ),
     "reduced": Claim(
         f"For N <= K, reducing K costs nothing: at most {LITTLE} points for every N and K (this net)",

@@ -242,13 +242,13 @@ RENAMED: dict[str, dict[str, str]] = {
         ),
         "One function saves nearly all of the block, at a loss of accuracy": "One function loses accuracy (this net)",
         "Constants beat hats as the target of projection": (
-            "Constants are better than hats to project onto (this net)"
+            "Constants are better than hats to project onto, on average over K (this net)"
         ),
         "Discontinuous pieces do about as well as constants": (
-            "Discontinuous lines do as well as constants, to 0.5 points (this net)"
+            "Discontinuous lines do as well as constants, to 0.5 points on average over K (this net)"
         ),
         "Shortening with projection to K = N beats shortening alone": (
-            "Shortening with projection to K = N beats shortening alone (this net)"
+            "Shortening with projection to K = N beats shortening alone, on average over N (this net)"
         ),
     },
     "theory": {
