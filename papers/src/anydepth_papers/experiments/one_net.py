@@ -212,8 +212,12 @@ def _draw(found: Found) -> "Figure":
             if found[name]:
                 _curve(place, found, name, cost)
         _specialists(place, found, cost)
-        place.set(xlabel=label, xscale="log")
+        place.set(xlabel=label)
+        place.set_xscale("log", base=2)
+        place.xaxis.set_major_formatter("{x:g}")
         place.grid(alpha=0.25)
+    budgets = [n * _blocks(found) for n in (*BUDGETS, 2 * BUDGETS[-1])]
+    places[0].set_xticks(budgets, [str(n) for n in budgets])
     places[0].set_ylabel("test accuracy, recalibrated (%)")
     places[0].legend(fontsize=8)
     return figure
