@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from anydepth.block.block import ContinuousBlock
     from anydepth.block.branch import branch
     from anydepth.block.paths import fast_paths
+    from anydepth.deploy.depth_controller import DepthController, Rung
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
     from anydepth.deploy.sweeps.result import Sweep
@@ -63,6 +64,7 @@ _WHERE = {
     "ConfigError": "errors",
     "ContinuousBlock": "block.block",
     "DataError": "errors",
+    "DepthController": "deploy.depth_controller",
     "EMA": "surgery.ema",
     "EVOLUTIONS": "weights.evolutions",
     "Evolution": "weights.evolutions",
@@ -75,6 +77,7 @@ _WHERE = {
     "NumericalError": "errors",
     "PluginError": "errors",
     "RankLostError": "errors",
+    "Rung": "deploy.depth_controller",
     "SCHEMES": "depth.schemes",
     "ShapeError": "errors",
     "SolverError": "solve.adaptive",
@@ -126,6 +129,7 @@ __all__ = [
     "ConfigError",
     "ContinuousBlock",
     "DataError",
+    "DepthController",
     "EMA",
     "EVOLUTIONS",
     "Evolution",
@@ -138,6 +142,7 @@ __all__ = [
     "NumericalError",
     "PluginError",
     "RankLostError",
+    "Rung",
     "SCHEMES",
     "ShapeError",
     "SolverError",

@@ -10,7 +10,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "docs/guide.md", "docs/layers.md", "docs/training.md", "docs/tagging.md", "docs/data.md"],
+    [
+        "README.md",
+        "docs/guide.md",
+        "docs/layers.md",
+        "docs/training.md",
+        "docs/tagging.md",
+        "docs/data.md",
+        "docs/serve.md",
+    ],
 )
 def test_code_on_the_page_runs(page):
     code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))

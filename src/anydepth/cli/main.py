@@ -62,6 +62,7 @@ OWN_COMMANDS = (
     "export",
     "predict",
     "report",
+    "serve",
 )
 for _command in OWN_COMMANDS:
     import_module(f"anydepth.cli.{_command}_command").register(app)

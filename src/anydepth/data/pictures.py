@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,18 +54,26 @@ def decode_all(paths: Sequence[Path], shape: tuple[int, int, int]) -> Decoded:
     return Decoded(pixels[is_fine] if faults else pixels, is_fine, tuple(faults[place] for place in sorted(faults)))
 
 
-def read_picture(path: Path, shape: tuple[int, int, int], resize: bool) -> NDArray[np.uint8]:
-    """One picture as (channels, height, width); without `resize` it must have that size."""
+def read_picture(
+    path: Path, shape: tuple[int, int, int], resize: bool, most_pixels: int = MOST_PIXELS, content: bytes | None = None
+) -> NDArray[np.uint8]:
+    """One picture as (channels, height, width); without `resize` it must have that size.
+
+    Args:
+        content: the bytes of the file, where it is no file; then the path is what errors call it.
+    """
     with _bombs_are_errors():
-        return picture(path, shape, resize)
+        return picture(path, shape, resize, most_pixels, content)
 
 
-def picture(path: Path, shape: tuple[int, int, int], resize: bool) -> NDArray[np.uint8]:
+def picture(
+    path: Path, shape: tuple[int, int, int], resize: bool, most_pixels: int = MOST_PIXELS, content: bytes | None = None
+) -> NDArray[np.uint8]:
     """As `read_picture`, for many threads: the caller has made warnings of bombs errors."""
     channels, height, width = shape
     mode = "L" if channels == 1 else "RGB"
-    with _opened(path) as image:
-        _check(path, image, None if resize else (width, height))
+    with _opened(path, content) as image:
+        _check(path, image, None if resize else (width, height), most_pixels)
         found = _fitted(image, mode, width, height) if resize else image.convert(mode)
         return np.asarray(found, np.uint8).reshape(height, width, channels).transpose(2, 0, 1)
 
@@ -80,24 +89,24 @@ def _fitted(image: "Image", mode: str, width: int, height: int) -> "Image":
     return ImageOps.fit(upright.convert(mode), (width, height), Resampling.BICUBIC)
 
 
-def _check(path: Path, image: "Image", size: tuple[int, int] | None) -> None:
+def _check(path: Path, image: "Image", size: tuple[int, int] | None, most_pixels: int) -> None:
     """What the header says, before any pixel is decoded."""
     found = f"{image.width} x {image.height}"
     if size is not None and image.size != size:
         raise DataError(f"{path} is {found}, expected {size[0]} x {size[1]} pixels; give --resize to have it fitted")
-    if image.width * image.height > MOST_PIXELS:
-        raise DataError(f"{path} is {found}, more than {MOST_PIXELS:,} pixels; make it smaller")
+    if image.width * image.height > most_pixels:
+        raise DataError(f"{path} is {found}, more than {most_pixels:,} pixels; make it smaller")
     if image.mode not in _MODES:
         raise DataError(f"{path} has pixels of mode {image.mode}, expected 8 bits a channel; convert it first")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator["Image"]:
+def _opened(path: Path, content: bytes | None) -> Iterator["Image"]:
     """A picture, opened but not decoded; whatever fails with it is told of the file."""
     import PIL.Image
 
     try:
-        with PIL.Image.open(path, formats=PILLOW_FORMATS) as image:
+        with PIL.Image.open(path if content is None else BytesIO(content), formats=PILLOW_FORMATS) as image:
             yield image
     except AnydepthError:
         raise

@@ -59,10 +59,15 @@ def read_inputs(path: Path, facts: Facts, resize: bool = False) -> Tensor:
         return normalised(torch.from_numpy(_image(path, facts, resize)), facts)
     if name.endswith(TABLE_SUFFIXES):
         return torch.from_numpy(_rows(path, facts))
-    array = _checked(path, _array(path), facts)
+    return array_inputs(str(path), _array(path), facts)
+
+
+def array_inputs(name: str, array: np.ndarray, facts: Facts) -> Tensor:
+    """Raw values, as the dataset has them, as inputs; `name` is what errors call them."""
+    found = _checked(name, array, facts)
     if facts.kind == "images":
-        return normalised(array, facts)
-    return torch.from_numpy(_standardised(array.numpy(), facts)) if facts.mean else array
+        return normalised(found, facts)
+    return torch.from_numpy(_standardised(found.numpy(), facts)) if facts.mean else found
 
 
 def _rows(path: Path, facts: Facts) -> np.ndarray:
@@ -90,7 +95,7 @@ def _array(path: Path) -> np.ndarray:
         raise DataError(f"{path} cannot be read as an array: {error}; write it with numpy.save") from None
 
 
-def _checked(path: Path, array: np.ndarray, facts: Facts) -> Tensor:
+def _checked(path: str, array: np.ndarray, facts: Facts) -> Tensor:
     shape = tuple(facts.shape)
     if len(shape) == 3 and shape[0] == 1 and array.shape[-2:] == shape[1:] and array.ndim < 4:
         array = array.reshape(-1, *shape)

@@ -46,7 +46,7 @@ def predict(predictor: Predictor, paths: Sequence[Path], resize: bool = False, t
             for (path, _), part in zip(group, outputs.split([len(examples) for _, examples in group]), strict=True):
                 if not torch.isfinite(part).all():
                     raise NumericalError(f"the model's outputs for {path} are not finite; run it with a finer solver")
-                found[str(path)] = _entries(part, predictor.facts.labels, top)
+                found[str(path)] = entries_of(part, predictor.facts.labels, top)
     if failed and not found:
         raise DataError(next(iter(failed.values())) + (f"; and {len(failed) - 1} more" if len(failed) > 1 else ""))
     return Predictions(found, failed)
@@ -88,7 +88,8 @@ def _tagged(predictor: Predictor, paths: Sequence[Path], failed: dict[str, str])
     return {name: [next(entries) for _ in text] for name, text in texts.items()}
 
 
-def _entries(outputs: Tensor, labels: tuple[str, ...], top: int) -> Entries:
+def entries_of(outputs: Tensor, labels: tuple[str, ...], top: int) -> Entries:
+    """What is told of every row of outputs."""
     if not labels:
         return [{"output": row} for row in outputs.tolist()]
     probabilities, classes = outputs.float().softmax(-1).topk(min(top, len(labels)))

@@ -1,0 +1,1 @@
+"""Serving: a small HTTP server around the depth controller."""
