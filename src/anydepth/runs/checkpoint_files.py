@@ -1,5 +1,6 @@
 """Checkpoints: tensors, then a sealed manifest that vouches for them; the last two are kept."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from torch import Tensor
 from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.errors import ModelFileError
+from anydepth.runs.progress import Progress
 
 FORMAT, VERSION = "anydepth-checkpoint", 1
 FOLDER = "checkpoints"
@@ -19,51 +21,34 @@ _KEPT = 2
 _NAME = re.compile(r"step-(\d{9,13})-level-(\d{3,5})")
 
 
-class Sums(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    loss: float
-    right: float
-    count: int = Field(ge=0)
-
-
-class Place(BaseModel):
-    """Where the training was."""
+class Contents(BaseModel):
+    """What a checkpoint says of the training it is of."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-    step: int = Field(ge=0, le=2**40)
-    level: int = Field(ge=0, le=10_000)
-    sums: Sums
-    seconds: float = Field(ge=0)
-    evaluations: int = Field(default=0, ge=0)
-    check_evaluations: int = Field(default=0, ge=0)
-    checks: int = Field(default=0, ge=0)
-    failed_checks: int = Field(default=0, ge=0)
-    changes: int = Field(default=0, ge=0)
-    memory: dict[str, Any] = {}
-
-
-class Manifest(BaseModel):
-    """What a checkpoint says of itself."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-    format: str = FORMAT
-    version: int = VERSION
     run: str
     """SHA-256 of the run.json it belongs to."""
+    progress: Progress
+    metrics_bytes: int = Field(ge=0, le=2**40)
+    """How much of the metrics belongs to it."""
+    blocks: dict[str, Any]
+    average_blocks: dict[str, Any] | None = None
+
+
+class Manifest(Contents):
+    """The same with what vouches for the tensors."""
+
+    format: str = FORMAT
+    version: int = VERSION
     sha256: str
     """Of the tensors."""
     tensors: dict[str, Any]
-    progress: Place
-    metrics_bytes: int = Field(ge=0, le=2**40)
-    blocks: dict[str, Any]
-    average_blocks: dict[str, Any] | None = None
     seal: str = ""
 
 
 class Snapshot(NamedTuple):
-    """A training at one moment: what goes into a manifest, and the tensors."""
+    """A training at one moment."""
 
-    values: dict[str, Any]
+    contents: Contents
     tensors: dict[str, Tensor]
 
 
@@ -73,7 +58,9 @@ def write_checkpoint(run: Path, step: int, level: int, snapshot: Snapshot) -> No
     _refuse_link(folder)
     content = artifact.pack_tensors(snapshot.tensors)
     manifest = Manifest(
-        sha256=artifact.digest(content), tensors=artifact.describe_tensors(snapshot.tensors), **snapshot.values
+        sha256=artifact.digest(content),
+        tensors=artifact.describe_tensors(snapshot.tensors),
+        **{name: getattr(snapshot.contents, name) for name in Contents.model_fields},
     )
     artifact.write_bytes(folder / f"{name}.safetensors", content)
     artifact.write_json(folder / f"{name}.json", artifact.sealed(manifest.model_dump(mode="json", exclude={"seal"})))
@@ -99,14 +86,14 @@ def read_checkpoint(path: Path, run_hash: str) -> Snapshot:
         )
     artifact.check_seal(values, path)
     try:
-        manifest = Manifest.model_validate(values)
+        manifest = Manifest.model_validate_json(json.dumps(values))
     except ValidationError as error:
         first = error.errors()[0]
         raise ModelFileError(f"{path} is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     if manifest.run != run_hash:
         raise ModelFileError(f"{path} belongs to another run than the run.json beside it")
     tensors = artifact.read_tensors(path.with_suffix(".safetensors"), manifest.tensors, manifest.sha256)
-    return Snapshot(manifest.model_dump(), tensors)
+    return Snapshot(manifest, tensors)
 
 
 def remove_newer(run: Path, chosen: Path) -> None:

@@ -1,40 +1,36 @@
 """Where a training is."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from anydepth.measure.evaluation import Tally
+from anydepth.runs.settings import NotNegative, Whole
 
 
 @dataclass
 class Progress:
     """What changes while a model trains, besides the model and its optimiser."""
 
-    step: int = 0
+    step: Whole = 0
     """Optimiser steps done."""
-    level: int = 0
+    level: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Refinements done."""
     sums: Tally = field(default_factory=Tally)
     """Over the present epoch."""
-    seconds: float = 0.0
-    evaluations: int = 0
+    seconds: NotNegative = 0.0
+    evaluations: Whole = 0
     """Of all units, in all forward passes of the training, those of checks included; validation does not count."""
-    check_evaluations: int = 0
+    check_evaluations: Whole = 0
     """Those that a step controller needed for its checks."""
-    checks: int = 0
+    checks: Whole = 0
     """Comparisons with a more accurate solver."""
-    failed_checks: int = 0
-    changes: int = 0
+    failed_checks: Whole = 0
+    changes: Whole = 0
     """Of the solver, by its controller."""
     memory: dict[str, Any] = field(default_factory=dict)
     """What the step controller remembers, in JSON values."""
-
-    def describe(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def read(cls, values: dict[str, Any]) -> "Progress":
-        return cls(**{**values, "sums": Tally(**values["sums"])})
 
     def accounts(self, is_controlled: bool) -> dict[str, int]:
         """Evaluations so far; of a controlled training also what control took and did."""

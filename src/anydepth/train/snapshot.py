@@ -1,58 +1,95 @@
-"""A trainer as a snapshot, and back: everything that decides how the training goes on."""
+"""A training between two steps, as a checkpoint, and back: everything that decides how it goes on."""
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from warnings import warn
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from anydepth.block.form import weights_of
-from anydepth.errors import ModelFileError
-from anydepth.runs.checkpoint_files import FOLDER, Snapshot, take
+from anydepth.errors import AnydepthWarning, ModelFileError, StorageError
+from anydepth.runs.checkpoint_files import (
+    FOLDER,
+    Contents,
+    Snapshot,
+    manifests,
+    read_checkpoint,
+    remove_newer,
+    take,
+    write_checkpoint,
+)
+from anydepth.runs.config import RunConfig
+from anydepth.runs.folder import Run
 from anydepth.runs.progress import Progress
 from anydepth.surgery.store import describe_blocks, fill
+from anydepth.train.control.controller import Controller
 from anydepth.train.optimization import make_optimizer
-
-if TYPE_CHECKING:
-    from anydepth.train.trainer import Trainer
 
 _MODEL, _AVERAGE, _OPTIMIZER = "model/", "average/", "optimizer/"
 
 
-def capture(trainer: "Trainer", metrics_bytes: int) -> Snapshot:
-    """The training as it is; `metrics_bytes` tells how much of the metrics belongs to it."""
-    tensors = {_MODEL + name: tensor for name, tensor in weights_of(trainer.model).items()}
-    values: dict[str, Any] = {
-        "run": trainer.run.record_hash(),
-        "progress": trainer.progress.describe(),
-        "metrics_bytes": metrics_bytes,
-        "blocks": describe_blocks(trainer.model),
-    }
-    if trainer.average is not None:
-        tensors |= {_AVERAGE + name: tensor for name, tensor in weights_of(trainer.average).items()}
-        values["average_blocks"] = describe_blocks(trainer.average)
-    tensors |= {_OPTIMIZER + name: tensor for name, tensor in _moments(trainer.model, trainer.optimizer).items()}
-    return Snapshot(values, tensors)
+@dataclass(eq=False)
+class Training:
+    """What a training is, and where it is."""
+
+    config: RunConfig
+    run: Run
+    model: nn.Module
+    average: nn.Module | None
+    optimizer: Optimizer
+    progress: Progress
+    controller: Controller | None
+    total: int
+    """Steps of the optimiser."""
+    refine_at: list[int]
+    """The steps before which the model grows."""
 
 
-def restore(trainer: "Trainer", snapshot: Snapshot) -> int:
-    """Put a trainer where the snapshot was; returns the bytes of metrics that belong to it."""
-    values, tensors = snapshot
-    origin = trainer.run.folder / FOLDER
+def write_snapshot(training: Training) -> None:
+    """Add a checkpoint."""
+    size = training.run.metrics_bytes()
+    training.run.cut_metrics(size)  # and make it last, before a checkpoint relies on it
+    progress = training.progress
+    write_checkpoint(training.run.folder, progress.step, progress.level, _captured(training, size))
+
+
+def _captured(training: Training, metrics_bytes: int) -> Snapshot:
+    model, average = training.model, training.average
+    tensors = {_MODEL + name: tensor for name, tensor in weights_of(model).items()}
+    if average is not None:
+        tensors |= {_AVERAGE + name: tensor for name, tensor in weights_of(average).items()}
+    tensors |= {_OPTIMIZER + name: tensor for name, tensor in _moments(model, training.optimizer).items()}
+    contents = Contents(
+        run=training.run.record_hash(),
+        progress=training.progress,
+        metrics_bytes=metrics_bytes,
+        blocks=describe_blocks(model),
+        average_blocks=None if average is None else describe_blocks(average),
+    )
+    return Snapshot(contents, tensors)
+
+
+def _restore(training: Training, snapshot: Snapshot) -> int:
+    """Put a training where the snapshot was; returns the bytes of metrics that belong to it."""
+    contents, tensors = snapshot
+    progress, origin = contents.progress, training.run.folder / FOLDER
     try:
-        progress = Progress.read(values["progress"])
-        due = sum(place < progress.step for place in trainer.refine_at)
-        if progress.step > trainer.total or progress.level not in (due, due + (progress.step in trainer.refine_at)):
-            raise ValueError(f"step {progress.step} of {trainer.total} at level {progress.level}")
-        if trainer.controller is not None:
-            trainer.controller.recall(progress.memory)
-        fill(trainer.model, values["blocks"], take(tensors, _MODEL), origin)
-        if trainer.average is not None:
-            fill(trainer.average, values["average_blocks"], take(tensors, _AVERAGE), origin)
-            trainer.average.requires_grad_(False)
-        trainer.optimizer = make_optimizer(trainer.model, trainer.config.optimizer)
-        _fill_moments(trainer.model, trainer.optimizer, take(tensors, _OPTIMIZER))
-        trainer.progress = progress
-        return int(values["metrics_bytes"])
+        due = sum(place < progress.step for place in training.refine_at)
+        is_refined = progress.level in (due, due + (progress.step in training.refine_at))
+        if progress.step > training.total or not is_refined or progress.sums.count < 0:
+            raise ValueError(f"step {progress.step} of {training.total} at level {progress.level}")
+        if training.controller is not None:
+            training.controller.recall(progress.memory)
+        fill(training.model, contents.blocks, take(tensors, _MODEL), origin)
+        if training.average is not None:
+            if contents.average_blocks is None:
+                raise ValueError("it has no average of the weights")
+            fill(training.average, contents.average_blocks, take(tensors, _AVERAGE), origin)
+            training.average.requires_grad_(False)
+        training.optimizer = make_optimizer(training.model, training.config.optimizer)
+        _fill_moments(training.model, training.optimizer, take(tensors, _OPTIMIZER))
+        training.progress = progress
+        return contents.metrics_bytes
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"the checkpoint in {origin} does not fit this run: {error}") from error
 
@@ -76,3 +113,44 @@ def _fill_moments(model: nn.Module, optimizer: Optimizer, moments: dict[str, Ten
             raise ValueError(f"moment {path!r} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
         is_counter = not value.dim()
         optimizer.state[parameter][key] = value if is_counter else value.to(parameter.device)
+
+
+# Resuming
+
+
+def resume_newest(training: Training) -> tuple[int, int] | None:
+    """Put a training at the newest checkpoint that is whole and fits: its step and level; None if there never was one.
+
+    One whose lines of metrics are lost is used only when no other can be.
+    """
+    run, found = training.run, manifests(training.run.folder)
+    has_lines = run.metrics_bytes()
+    for needed in (has_lines, None):
+        for path in found:
+            try:
+                size = _restore(training, read_checkpoint(path, run.record_hash()))
+            except (ModelFileError, StorageError) as error:
+                if needed is not None:
+                    _say(f"checkpoint {path.stem} cannot be used: {error}; trying the one before")
+                continue
+            if needed is not None and size > needed:
+                continue
+            if needed is None:
+                _say(f"lines of {run.folder}'s metrics are lost; continuing without them")
+            remove_newer(run.folder, path)
+            run.cut_metrics(size)
+            return training.progress.step, training.progress.level
+    if found:
+        raise ModelFileError(f"none of the checkpoints in {run.folder / FOLDER} can be used; train into another folder")
+    run.cut_metrics(0)
+    return None
+
+
+def resume_at(training: Training, step: int, level: int) -> None:
+    """Put a training at the checkpoint that the first rank chose."""
+    name = f"step-{step:09d}-level-{level:03d}.json"
+    _restore(training, read_checkpoint(training.run.folder / FOLDER / name, training.run.record_hash()))
+
+
+def _say(message: str) -> None:
+    warn(message, AnydepthWarning, stacklevel=4)

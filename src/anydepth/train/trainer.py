@@ -11,10 +11,9 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from anydepth.artifact import reached
 from anydepth.data.order import Draw, Indices, batches, in_steps
-from anydepth.data.table import Augment, Table
+from anydepth.data.table import Augment, Batch, Table
 from anydepth.errors import NumericalError, StoppedError
 from anydepth.measure.evaluation import METRIC, Score, Tally, evaluate, loss_of, metric, nfe_by_plan, nfe_of, tally
-from anydepth.runs.checkpoint_files import write_checkpoint
 from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.folder import Run
 from anydepth.runs.progress import Progress, Status, Watch
@@ -22,32 +21,40 @@ from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.summary import summary
 from anydepth.train.control.controller import Solvers, make_controller
 from anydepth.train.control.probe import put_solvers, solvers_of
-from anydepth.train.control.steer import steer
+from anydepth.train.control.steer import Steering
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
 from anydepth.train.optimization import averaged_copy, make_optimizer, penalty, places, rate, set_rate, update_average
 from anydepth.train.prepare import Prepared
 from anydepth.train.ranks import ALONE, Ranks, seed_step
-from anydepth.train.resume import resume_at, resume_newest
-from anydepth.train.snapshot import capture
+from anydepth.train.snapshot import Training, resume_at, resume_newest, write_snapshot
 from anydepth.train.vary import Vary, share_of
 
 
-class Trainer:
+class Trainer(Training):
     """A model, its optimiser and its data; `fit` trains from wherever `progress` stands."""
 
     def __init__(self, prepared: Prepared, run: Run, watch: Watch | None = None, ranks: Ranks = ALONE):
-        self.config, self.facts, self.run, self.watch = prepared.config, prepared.facts, run, watch or Watch()
+        config, model = prepared.config, prepared.model
+        super().__init__(
+            config=config,
+            run=run,
+            model=model,
+            average=None if config.training.ema is None else averaged_copy(model),
+            optimizer=make_optimizer(model, config.optimizer),
+            progress=Progress(),
+            controller=make_controller(config.control),
+            total=prepared.total,
+            refine_at=places(config.refine.at, config.refine.unit, prepared.per_epoch),
+        )
+        self.facts, self.watch, self.per_epoch = prepared.facts, watch or Watch(), prepared.per_epoch
         self.train_part, self.validation = prepared.train, prepared.validation
-        self.model, self.per_epoch, self.total = prepared.model, prepared.per_epoch, prepared.total
-        self.optimizer = make_optimizer(self.model, self.config.optimizer)
-        self.average = None if self.config.training.ema is None else averaged_copy(self.model)
-        self.device, self.ranks = device_of(self.config), ranks
-        ranks.check(self.config, min(self.config.training.batch, len(prepared.train)))
-        self.progress = Progress()
-        self.refine_at = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
-        self.controller = make_controller(self.config.control)
-        self.vary = Vary(share_of(self.config), self.config.seed)
+        self.device, self.ranks = device_of(config), ranks
+        ranks.check(config, min(config.training.batch, len(prepared.train)))
+        control = self.controller
+        self._steering = None if control is None else Steering(control, prepared, self.device, ranks)
+        self.vary = Vary(share_of(config), config.seed)
+        self._precision = precision_of(config.training, self.device)
         self._saved = monotonic()
         self._form = self._shape()
         self._wrap()
@@ -55,6 +62,7 @@ class Trainer:
     def _wrap(self) -> None:
         """What is called in training: the model, or its copies on all ranks together."""
         self._called = self.ranks.together(self.model)
+        self._blocks = tuple(blocks_in(self.model).values())
 
     @property
     def result(self) -> nn.Module:
@@ -72,8 +80,8 @@ class Trainer:
             loss, sums, lr, stop = self._step(indices, epoch, interrupt)
             progress.step += 1
             progress.sums += sums
-            if self.controller is not None and progress.step == self.total:
-                steer(self, self.controller, None)
+            if progress.step == self.total:
+                self._steer(None)
             progress.seconds = perf_counter() - began
             self.watch.step(self._status(epoch, loss))
             if progress.step % self.config.log_every == 0:
@@ -100,19 +108,18 @@ class Trainer:
         batch = self.train_part.batch(mine, self.facts, augment if any(augment) else None, draw)
         dtype = next(self.model.parameters()).dtype
         batch = batch.to(self.device, dtype, config.training.channels_last)
-        if self.controller is not None:
-            steer(self, self.controller, batch)
+        self._steer(batch)
         inputs, targets = batch
         seed_step(config.seed, step, self.ranks.rank)
         self.model.train()
-        with precision_of(config.training, self.device), self.vary(self.model, step):
+        with self._precision, self.vary(self.model, step):
             outputs = self._called(*inputs)
             self.progress.evaluations += nfe_of(self.model)
             loss = loss_of(self.facts.task, outputs, targets, config.training.label_smoothing)
         here = tally(self.facts.task, outputs, targets, loss.item())
         signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
         *numbers, stop = self.ranks.total((*here.numbers(), float(signal)))
-        for block in blocks_in(self.model).values():
+        for block in self._blocks:
             block.check_inputs()
         self._check_finite("loss", numbers[0], lr)
         sums = Tally(numbers[0], numbers[1], int(numbers[2]))
@@ -125,6 +132,14 @@ class Trainer:
         if self.average is not None:
             update_average(self.average, self.model, config.training.ema or 0.0, step)
         return sums.loss / max(1, sums.count), sums, lr, signal or (SIGTERM if stop else 0)
+
+    def _steer(self, batch: Batch | None) -> None:
+        """Let the controller look, if there is one, and carry out what it decides."""
+        found = None if self._steering is None else self._steering.decide(self.model, self.progress, batch)
+        if found is not None:
+            solvers, line = found
+            self.set_solvers(solvers)
+            self.log(line)
 
     def _check_and_clip(self, lr: float) -> None:
         norm = get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
@@ -176,12 +191,8 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint; the first rank does."""
         self._saved = monotonic()
-        if not self.ranks.is_first:
-            return
-        size = self.run.metrics_bytes()
-        self.run.cut_metrics(size)  # and make it last, before a checkpoint relies on it
-        snapshot = capture(self, size)
-        write_checkpoint(self.run.folder, self.progress.step, self.progress.level, snapshot)
+        if self.ranks.is_first:
+            write_snapshot(self)
 
     def resume(self) -> bool:
         """Go back to the newest whole checkpoint, if there is one; the first rank chooses it."""
