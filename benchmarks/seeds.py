@@ -31,9 +31,9 @@ def sides(recipe: str, folder: Path) -> dict:
     alone = prepare(base, data)
     trainer = Trainer(alone, new_run(folder / recipe, base, alone.facts))
     ensemble = Ensemble(prepared)
-    order, orders = trainer._order(), ensemble._order(0)
+    order, orders = trainer.order(), ensemble._order(0)
     return {
-        "one": lambda: trainer._step(order[0], 0),
+        "one": lambda: trainer.take_step(order[0], 0),
         f"{SEEDS} together": lambda: ensemble.step(0, orders[0]),
     }
 

@@ -11,7 +11,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
-from anydepth.fast.image import layers_of
+from anydepth.fast.image import chain_of
 
 MAKERS = {
     "preact": lambda: ad.units.PreactConv(4),
@@ -270,21 +270,28 @@ def plain(*layers):
     ids=lambda unit: str(len(unit)),
 )
 def test_other_units_take_the_general_path(unit):
-    assert layers_of(unit) is None
+    assert chain_of(unit) is None
 
 
 def test_watched_units_take_the_general_path():
-    unit = ad.units.PreactConv(4)
-    assert layers_of(unit)
-    handle = unit.conv1.register_forward_hook(lambda *_: None)
-    assert layers_of(unit) is None
+    block = block_of(steps=2)
+    block(image())
+    assert block.stats.path == "image"
+    handle = block.unit.conv1.register_forward_hook(lambda *_: None)
+    block(image())
+    assert block.stats.path == "general"
+    assert block.stats.refused["image"] == "somebody watches the unit's modules"
     handle.remove()
-    assert layers_of(unit)
+    block(image())
+    assert block.stats.path == "image"
 
+
+def test_a_unit_of_another_class_may_do_anything():
     class Mine(ad.units.PreactConv):
-        """May do anything."""
+        pass
 
-    assert layers_of(Mine(4)) is None
+    assert chain_of(ad.units.PreactConv(4))
+    assert chain_of(Mine(4)) is None
 
 
 def test_what_is_worked_out_for_a_plan_does_not_grow():

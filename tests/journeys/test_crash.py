@@ -131,7 +131,7 @@ def test_a_signal_finishes_the_step_saves_and_exits(number, code, tmp_path):
     lines = err.strip().splitlines()
     assert "which is saved; continue with --resume" in lines[-1]
     saved, _ = newest_whole(folder)
-    assert f"after step {saved.values['progress']['step']} of" in lines[-1]
+    assert f"after step {saved.contents.progress.step} of" in lines[-1]
 
 
 @pytest.mark.slow
@@ -144,7 +144,7 @@ def test_a_second_signal_stops_at_once(tmp_path):
         "    for _ in range(2):\n"
         "        os.kill(os.getpid(), signal.SIGTERM); time.sleep(0.2)\n"
         "    os._exit(1)\n"
-        "Trainer._step = endless\n"
+        "Trainer.take_step = endless\n"
         "main(sys.argv[1:])\n"
     )
     process = start(tmp_path / "run", config(), code=code)
@@ -239,7 +239,7 @@ def newest_whole(folder):
 
 
 def step_of(folder):
-    return newest_whole(folder)[0].values["progress"]["step"]
+    return newest_whole(folder)[0].contents.progress.step
 
 
 def newest_files(folder):
@@ -268,14 +268,14 @@ def test_flipped_bits_are_noticed(which, flips, stopped, tmp_path):
     shutil.copytree(stopped, folder)
     path = newest_files(folder)[which]
     content = path.read_bytes()
-    step, whole = step_of(folder), newest_whole(folder)[0].values
+    step, whole = step_of(folder), newest_whole(folder)[0].contents
     for _ in range(flips):
         damaged = bytearray(content)
         damaged[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
         path.write_bytes(damaged)
         found, unusable = newest_whole(folder)
-        assert unusable == 1 or found.values == whole, "only a flip between kinds of white space goes unnoticed"
-        assert found.values["progress"]["step"] <= step
+        assert unusable == 1 or found.contents == whole, "only a flip between kinds of white space goes unnoticed"
+        assert found.contents.progress.step <= step
 
 
 def test_a_damaged_checkpoint_still_resumes_to_the_same_bits(whole, stopped, tmp_path):
@@ -351,7 +351,7 @@ def test_a_checkpoint_whose_metrics_are_lost_gives_way_to_one_before(whole, stop
     folder = tmp_path / "run"
     shutil.copytree(stopped, folder)
     older = manifests(folder)[1]
-    kept = read_checkpoint(older, open_run(folder).record_hash()).values["metrics_bytes"]
+    kept = read_checkpoint(older, open_run(folder).record_hash()).contents.metrics_bytes
     os.truncate(folder / "metrics.jsonl", kept)
     train(config(), folder, resume=True)
     assert remains(folder) == whole

@@ -184,7 +184,7 @@ def layout(folder, config):
 
         patch.setattr(Batch, "to", spy)
         trainer = trainer_of(config)
-        trainer._step(trainer._order()[0], 0)
+        trainer.take_step(trainer.order()[0], 0)
     return asked
 
 

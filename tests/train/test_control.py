@@ -27,7 +27,6 @@ from anydepth.train.control.estimate import Error, first_step, measure, of_chanc
 from anydepth.train.control.paper import Algorithm, Paper, PaperTolerance, step_of
 from anydepth.train.control.probe import Probe
 from anydepth.train.control.steady import AIM, ALARM, Memory, Steady
-from anydepth.train.control.steer import steer
 from anydepth.train.prepare import prepare
 from anydepth.train.trainer import Trainer
 from anydepth.train.training import train
@@ -322,13 +321,13 @@ def test_checks_change_no_buffer_no_random_stream_and_no_gradient(name):
     trainer = Trainer(prepare(config, dataset_of(config, None)), Run(Path("nowhere"), None))
     lines = []
     trainer.log = lines.append
-    trainer._step(trainer._order()[0], 0)
+    trainer.take_step(trainer.order()[0], 0)
     trainer.progress.step = 2
     before = deepcopy(weights_of(trainer.model))
     gradients = [p.grad.clone() for p in trainer.model.parameters()]
     state, modes = torch.get_rng_state(), [m.training for m in trainer.model.modules()]
     batch = trainer.train_part.batch(np.arange(16), trainer.facts).to(trainer.device, torch.float32, True)
-    steer(trainer, trainer.controller, batch)
+    trainer.steer(batch)
     assert len(lines) == 2
     assert lines[0]["event"] == "start"
     assert all(torch.equal(value, before[key]) for key, value in weights_of(trainer.model).items())
@@ -419,13 +418,13 @@ def test_killed_and_resumed_is_uninterrupted_to_the_bit(name, tmp_path):
 def test_a_checkpoint_holds_the_grid_and_the_memory(tmp_path):
     config = tiny(*FLOW, STEADY, "training.epochs=3")
     run = train(config, tmp_path / "run")
-    values = read_checkpoint(manifests(run.folder)[0], run.record_hash()).values
-    assert values["blocks"]["block"]["solver"]["steps"] == run.model().block.steps
-    assert Memory(**values["progress"]["memory"]).due > 0
+    kept = read_checkpoint(manifests(run.folder)[0], run.record_hash()).contents
+    assert kept.blocks["block"]["solver"]["steps"] == run.model().block.steps
+    assert Memory(**kept.progress.memory).due > 0
     fresh = Trainer(prepare(config, dataset_of(config, None)), run)
     fresh.resume()
     assert fresh.model.block.grid == run.model().block.grid
-    assert fresh.progress.evaluations == values["progress"]["evaluations"] > 0
+    assert fresh.progress.evaluations == kept.progress.evaluations > 0
 
 
 def test_a_memory_that_is_none_is_refused():

@@ -135,7 +135,7 @@ def test_every_basis_grows_with_every_optimiser(basis, optimizer, tmp_path):
 def test_moments_are_carried_or_reset():
     for moments, expected in (("carry", True), ("reset", False)):
         trainer = trainer_of(tiny(f"refine.moments={moments}", "refine.at=[1]"))
-        trainer._step(trainer._order()[0], 0)
+        trainer.take_step(trainer.order()[0], 0)
         grow(trainer.model, trainer.config.refine, 0, trainer.optimizer)
         grown = [p for name, p in trainer.model.named_parameters() if "blocks" in name]
         kept = [p for name, p in trainer.model.named_parameters() if "blocks" not in name]
@@ -184,12 +184,12 @@ def test_the_average_is_what_is_saved_and_scored(tmp_path):
 
 def test_a_loss_that_is_not_finite_stops_before_the_step():
     trainer = trainer_of(tiny())
-    trainer._step(trainer._order()[0], 0)
+    trainer.take_step(trainer.order()[0], 0)
     with torch.no_grad():
         trainer.model.classifier.bias[0] = float("nan")
     before = deepcopy(trainer.model.state_dict())
     with pytest.raises(NumericalError, match="loss is nan at step 1"):
-        trainer._step(trainer._order()[1], 0)
+        trainer.take_step(trainer.order()[1], 0)
     parameters = dict(trainer.model.named_parameters())
     assert all(torch.equal(p, before[n]) for n, p in parameters.items() if n != "classifier.bias")
 
@@ -199,14 +199,14 @@ def test_a_gradient_that_is_not_finite_stops_before_the_step():
     trainer.model.classifier.weight.register_hook(lambda gradient: gradient * float("inf"))
     before = deepcopy(trainer.model.state_dict())
     with pytest.raises(NumericalError, match="gradient is"):
-        trainer._step(trainer._order()[0], 0)
+        trainer.take_step(trainer.order()[0], 0)
     assert all(torch.equal(p, before[n]) for n, p in trainer.model.named_parameters())
 
 
 def test_clipping_scales_the_gradient():
     trainer = trainer_of(tiny("training.clip=0.001", "optimizer.momentum=0"))
     before = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
-    trainer._step(trainer._order()[0], 0)
+    trainer.take_step(trainer.order()[0], 0)
     after = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
     assert float((after - before).norm()) == pytest.approx(0.05 * 0.001, rel=1e-3)
 
@@ -240,7 +240,7 @@ def test_files_of_the_test_part_are_asked_for_but_not_opened(tmp_path, monkeypat
 
 def test_evaluation_changes_no_buffer_mode_or_random_state(tmp_path):
     trainer = trainer_of(tiny("training.ema=0.5"))
-    trainer._step(trainer._order()[0], 0)
+    trainer.take_step(trainer.order()[0], 0)
     trainer.model.blocks[0].eval()
     before, modes = deepcopy(trainer.model.state_dict()), [m.training for m in trainer.model.modules()]
     state = torch.get_rng_state()

@@ -32,6 +32,13 @@ class UnitRefusal(str):
     """A reason that lies in the unit as it looks now: it is not asked again until the unit looks otherwise."""
 
 
+class ShapeRefusal(str):
+    """The same, of the unit and an x of this shape."""
+
+
+_MOST_SHAPES = 64
+"""Kept for a unit."""
+
 PATHS: Registry[Attempt] = Registry("path", package="anydepth.fast")
 """The faster paths by name."""
 
@@ -79,12 +86,15 @@ def route(given: Pass, y: State) -> Route:
     if not torch.compiler.is_compiling():
         common = _refusal(given, y)
         known = {} if common is not None or given.image is None else given.image.refusals
+        shape = y[0].shape
         for name, attempt in _attempts():
-            found = common or known.get(name) or attempt(given, y)
+            found = common or known.get(name) or known.get((name, shape)) or attempt(given, y)
             if not isinstance(found, str):
                 return Route(name, found, refused)
             if isinstance(found, UnitRefusal):
                 known[name] = found
+            elif isinstance(found, ShapeRefusal) and len(known) < _MOST_SHAPES:
+                known[name, shape] = found
             refused[name] = found
     return Route(GENERAL, partial(solve, given, y), refused)
 

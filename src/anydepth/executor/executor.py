@@ -68,8 +68,10 @@ class Image:
         """Whether any module may update its state."""
         self.looked_at: set[str] = set()
         """What needs to be looked at once, and has been."""
-        self.refusals: dict[str, str] = {}
-        """Why faster paths cannot run such a unit, by their names."""
+        self.refusals: dict[str | tuple[str, torch.Size], str] = {}
+        """Why faster paths cannot run such a unit, by their names; or cannot run it on an x of some shape."""
+        self.chains: dict[str, Any] = {}
+        """What faster paths know such a unit to be, by their names."""
         self._children = [
             {key: None if child is None else self.number[id(child)] for key, child in part.children.items()}
             for part in self.parts

@@ -17,7 +17,7 @@ from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack  # pyr
 
 from anydepth.block.branch import tell_of_skip
 from anydepth.block.passes import Kind, Outcome, Pass, Ready
-from anydepth.block.paths import PATHS, are_unwatched, stats_of
+from anydepth.block.paths import PATHS, ShapeRefusal, are_unwatched, stats_of
 from anydepth.executor.executor import Executor, Image
 from anydepth.fast.native.guard import Guard
 from anydepth.fast.native.program import Program, adds_back
@@ -103,6 +103,7 @@ def found_program(given: Pass, y: Tensor) -> Program | str:
         found = "the unit changes something outside of itself whenever it is called"
     if len(looks) >= _MOST_LOOKS:
         looks.clear()
+    found = ShapeRefusal(found) if isinstance(found, str) else found
     looks[key] = _Look(Guard(given.unit), found)
     return found
 

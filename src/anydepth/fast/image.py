@@ -29,14 +29,14 @@ def attempt(given: Pass, y: State) -> Ready | str:
     """Every step as one function, if the unit is a chain of layers for images."""
     if given.takes_more:
         return "the unit takes more than one tensor"
-    if listed(given.unit) is None:
+    layers = _chain(given)
+    if layers is None:
         return UnitRefusal(_NO_CHAIN)
     (start,) = y
     if start.dim() != 4 or start.numel() == 0 or start.dtype != given.dtype or start.device.type != "cpu":
         return "x is not an image in at least float32 on a CPU"
-    layers = layers_of(given.unit)
-    if layers is None:
-        return _NO_CHAIN
+    if not is_unwatched(given.unit):
+        return "somebody watches the unit's modules"
     if given.plan is None:
         return "the scheme chooses its own steps"
     if given.roles.constants or given.plan.steps[0].links is None:
@@ -46,8 +46,18 @@ def attempt(given: Pass, y: State) -> Ready | str:
     return partial(_solved, given, given.plan, layers, start)
 
 
-def layers_of(unit: nn.Module) -> Layers | None:
-    """The unit as a chain of layers, if it is one, keeps the image's size, and nobody watches its modules.
+def _chain(given: Pass) -> Layers | None:
+    """What `chain_of` says, kept as long as the unit looks the same."""
+    if given.image is None:
+        return chain_of(given.unit)
+    known = given.image.chains
+    if "image" not in known:
+        known["image"] = chain_of(given.unit)
+    return known["image"]
+
+
+def chain_of(unit: nn.Module) -> Layers | None:
+    """The unit as a chain of layers, if it is one and keeps the image's size.
 
     It begins with a layer whose gradient needs the layer's input: then keeping the state costs nothing. A ReLU after a
     ReLU does nothing, and is left out.
@@ -58,7 +68,7 @@ def layers_of(unit: nn.Module) -> Layers | None:
     found = [_layer(name, module) for name, module in named if type(module) is not nn.Identity]
     known = tuple(layer for layer in found if layer is not None)
     is_image = any(isinstance(layer, Conv) for layer in known) and isinstance(known[0], Conv | Norm)
-    if not is_image or len(known) < len(found) or not is_unwatched(unit):
+    if not is_image or len(known) < len(found):
         return None
     return (known[0], *(b for a, b in pairwise(known) if not (isinstance(a, Relu) and isinstance(b, Relu))))
 

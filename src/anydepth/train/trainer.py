@@ -74,14 +74,14 @@ class Trainer(Training):
     def fit(self, interrupt: Interrupt | None = None) -> nn.Module:
         """Train to the end, from wherever the training is."""
         progress, began = self.progress, perf_counter() - self.progress.seconds
-        for step, epoch, indices in in_steps(progress.step, self.total, self.per_epoch, self._order):
+        for step, epoch, indices in in_steps(progress.step, self.total, self.per_epoch, self.order):
             if step in self.refine_at[progress.level :]:
                 self._refine()
-            loss, sums, lr, stop = self._step(indices, epoch, interrupt)
+            loss, sums, lr, stop = self.take_step(indices, epoch, interrupt)
             progress.step += 1
             progress.sums += sums
             if progress.step == self.total:
-                self._steer(None)
+                self.steer(None)
             progress.seconds = perf_counter() - began
             self.watch.step(self._status(epoch, loss))
             if progress.step % self.config.log_every == 0:
@@ -92,11 +92,11 @@ class Trainer(Training):
             self._save_if_due(stop)
         return self.result
 
-    def _order(self, epoch: int = 0) -> list[Indices]:
+    def order(self, epoch: int = 0) -> list[Indices]:
         draw = Draw(self.config.seed, epoch)
         return batches(draw, len(self.train_part), self.config.training.batch, self.train_part.lengths)
 
-    def _step(
+    def take_step(
         self, indices: Indices, epoch: int, interrupt: Interrupt | None = None
     ) -> tuple[float, Tally, float, int]:
         """One step of the optimiser, not taken when loss or gradient is not finite; also the signal that came."""
@@ -108,7 +108,7 @@ class Trainer(Training):
         batch = self.train_part.batch(mine, self.facts, augment if any(augment) else None, draw)
         dtype = next(self.model.parameters()).dtype
         batch = batch.to(self.device, dtype, config.training.channels_last)
-        self._steer(batch)
+        self.steer(batch)
         inputs, targets = batch
         seed_step(config.seed, step, self.ranks.rank)
         self.model.train()
@@ -133,7 +133,7 @@ class Trainer(Training):
             update_average(self.average, self.model, config.training.ema or 0.0, step)
         return sums.loss / max(1, sums.count), sums, lr, signal or (SIGTERM if stop else 0)
 
-    def _steer(self, batch: Batch | None) -> None:
+    def steer(self, batch: Batch | None) -> None:
         """Let the controller look, if there is one, and carry out what it decides."""
         found = None if self._steering is None else self._steering.decide(self.model, self.progress, batch)
         if found is not None:

@@ -59,7 +59,10 @@ class Expansion:
     def reading(self, instants: Sequence[Instant]) -> "ExpansionReading":
         if not self.is_constant:
             return ExpansionReading(*_distinct(self.basis, instants))
-        return self._anywhere.on(tuple(locate(1, instant) for instant in instants))
+        for instant in instants:
+            if not 0 <= instant.time.numerator <= instant.time.denominator:
+                locate(1, instant)  # which refuses it
+        return self._anywhere.on((0,) * len(instants))
 
     @cached_property
     def _anywhere(self) -> "ExpansionReading":
