@@ -16,7 +16,7 @@ from anydepth.deploy.sweeps.sweep import SWEEP_ROUNDS, sweep_on
 from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.deploy.sweeps.sweep_inputs import inputs_of_run, plain_form, random_inputs
 from anydepth.errors import DataError
-from anydepth.measure.ranking import RISING
+from anydepth.measure.paired import RISING
 from anydepth.reporting import Report
 from anydepth.runs.folder import Run
 from anydepth.surgery.forms import Form, in_form
