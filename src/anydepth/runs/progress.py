@@ -26,6 +26,12 @@ class Progress:
     failed_checks: int = 0
     changes: int = 0
     """Of the solver, by its controller."""
+    stalled_at: list[int] = field(default_factory=list)
+    """Steps before which the model grows because its validation loss stalls."""
+    best_loss: float | None = None
+    """The lowest validation loss since the model grew, where it grows when that stalls."""
+    waited: int = 0
+    """Validations since then that were no better."""
     memory: dict[str, Any] = field(default_factory=dict)
     """What the step controller remembers, in JSON values."""
 
