@@ -53,6 +53,11 @@ def run_on(folder, settings, processes):
             marks=pytest.mark.slow,
         ),
         pytest.param(
+            ("training.precision=float64", "model.options.size=4", "training.any_depth={}"),
+            1e-9,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             ("training.precision=float64", "model.options.scheme=rk4", "model.gradient=checkpoint"),
             1e-9,
             marks=pytest.mark.slow,

@@ -16,7 +16,7 @@ def taught_loss(task: Task, outputs: Tensor, taught: Tensor, targets: Tensor, te
     taught = taught.detach()
     if outputs.shape != taught.shape:
         raise ShapeError(
-            f"the teacher gives {tuple(taught.shape)}, the model {tuple(outputs.shape)}; take a teacher of the same task"
+            f"the teacher gives {tuple(taught.shape)}, the model {tuple(outputs.shape)}; both must do the same task"
         )
     if task == "regress":
         return (outputs - taught).square().mean()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
@@ -39,6 +39,9 @@ class Place(BaseModel):
     checks: int = Field(default=0, ge=0)
     failed_checks: int = Field(default=0, ge=0)
     changes: int = Field(default=0, ge=0)
+    stalled_at: list[Annotated[int, Field(ge=1, le=2**40)]] = Field(default=[], max_length=10_000)
+    best_loss: float | None = None
+    waited: int = Field(default=0, ge=0)
     memory: dict[str, Any] = {}
 
 

@@ -260,20 +260,35 @@ def _walk(path: list[str]) -> tuple[list[str], list[str]]:
     shown: list[str] = []
     group: Any = RunConfig
     for part in path:
-        variants = {v.model_fields["name"].default: v for v in _variants(group)} if group else {}
+        group = _only(group)
+        variants = {v.model_fields["name"].default: v for v in _variants(group) if "name" in v.model_fields}
         if part in variants:
             group = variants[part]
             continue
         shown.append(part)
+        if part.isdigit():  # a place in a list of groups
+            group = next(iter(_variants(group)), None)
+            continue
         field = group.model_fields.get(part) if isinstance(group, type) else None
         group = None if field is None else field.annotation
+    group = _only(group)
     is_group = isinstance(group, type) and issubclass(group, BaseModel)
     return shown, list(group.model_fields) if is_group else []
 
 
+def _only(annotation: Any) -> Any:
+    """The group of an annotation that may also be null; other annotations as they are."""
+    parts = getattr(annotation, "__args__", ())
+    return (
+        _variants(annotation)[0] if len(parts) == 2 and parts[1] is type(None) and _variants(annotation) else annotation
+    )
+
+
 def _variants(annotation: Any) -> list[Any]:
-    """The classes of a union that is told apart by name."""
-    return [v for v in getattr(annotation, "__args__", ()) if isinstance(v, type) and issubclass(v, BaseModel)]
+    """The groups in a union, whose names tell them apart, in a list, or in what may be null."""
+    inside = [part for part in getattr(annotation, "__args__", ()) if part is not Ellipsis]
+    found = [v for v in inside if isinstance(v, type) and issubclass(v, BaseModel)]
+    return found or [v for part in inside for v in _variants(part)]
 
 
 def _short(value: object) -> str:

@@ -19,7 +19,7 @@ class FormSettings(Settings):
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if self == FormSettings():
+        if not any(self.model_dump().values()):
             raise ValueError("a form needs steps, size, scheme or basis")
         return self
 

@@ -45,7 +45,7 @@ def read_form(given: Any) -> PartialForm:
         return given
     if isinstance(given, Form):
         return PartialForm(given.steps, given.size, given.scheme, None if given.basis == MIXED else given.basis)
-    values = {"steps": given} if isinstance(given, int) else given
+    values: Any = {"steps": given} if isinstance(given, int) else given
     if not isinstance(values, Mapping):
         raise ConfigError(f"a form is a number of steps or a mapping such as {{'steps': 4, 'size': 4}}, got {given!r}")
     known = PartialForm.__dataclass_fields__

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -41,8 +42,8 @@ class KineticEnergy:
     def _watch(self, given: Pass, states: Sequence[State]) -> None:
         grid = given.solver.grid
         assert grid is not None, "adaptive blocks are refused before training"
-        widths = [float(after - before) for before, after in zip(grid.times, grid.times[1:], strict=False)]
-        for before, after, width in zip(states, states[1:], widths, strict=True):
+        widths = [float(after - before) for before, after in pairwise(grid.times)]
+        for (before, after), width in zip(pairwise(states), widths, strict=True):
             pairs = zip(before, after, strict=True)
             self.parts += [(new - old).square().mean() / width for old, new in pairs]
 

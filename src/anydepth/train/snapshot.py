@@ -11,6 +11,7 @@ from anydepth.runs.checkpoint_files import FOLDER, Snapshot, take
 from anydepth.runs.progress import Progress
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.optimization import make_optimizer
+from anydepth.train.stall import refined_at
 
 if TYPE_CHECKING:
     from anydepth.train.trainer import Trainer
@@ -40,8 +41,9 @@ def restore(trainer: "Trainer", snapshot: Snapshot) -> int:
     origin = trainer.run.folder / FOLDER
     try:
         progress = Progress.read(values["progress"])
-        due = sum(place < progress.step for place in trainer.refine_at)
-        if progress.step > trainer.total or progress.level not in (due, due + (progress.step in trainer.refine_at)):
+        grows = refined_at(trainer.places, progress)
+        due = sum(place < progress.step for place in grows)
+        if progress.step > trainer.total or progress.level not in (due, due + (progress.step in grows)):
             raise ValueError(f"step {progress.step} of {trainer.total} at level {progress.level}")
         if trainer.controller is not None:
             trainer.controller.recall(progress.memory)

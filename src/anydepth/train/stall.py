@@ -25,6 +25,11 @@ class Stall:
             progress.best_loss, progress.waited = None, 0
 
 
+def refined_at(places: list[int], progress: Progress) -> list[int]:
+    """The steps before which a model grows: those set by hand, and those that its losses asked for so far."""
+    return [*places, *progress.stalled_at]
+
+
 def check_stall(settings: RefineSettings, validation: int) -> None:
     """Refuse, before training, what cannot see a stall."""
     if settings.when == "stall" and not validation:

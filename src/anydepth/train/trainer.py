@@ -34,7 +34,7 @@ from anydepth.train.prepare import Prepared
 from anydepth.train.ranks import ALONE, Ranks, seed_step
 from anydepth.train.resume import resume_at, resume_newest
 from anydepth.train.snapshot import capture
-from anydepth.train.stall import Stall
+from anydepth.train.stall import Stall, refined_at
 from anydepth.train.vary import drawing_of
 
 
@@ -50,7 +50,7 @@ class Trainer:
         self.device, self.ranks = device_of(self.config), ranks
         ranks.check(self.config, min(self.config.training.batch, len(prepared.train)))
         self.progress = Progress()
-        self._places = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
+        self.places = places(self.config.refine.at, self.config.refine.unit, self.per_epoch)
         self.stall = Stall(self.config.refine)
         self.controller = make_controller(self.config.control)
         self.drawing = drawing_of(self.config)
@@ -70,7 +70,7 @@ class Trainer:
     @property
     def refine_at(self) -> list[int]:
         """The steps before which the model grows, as far as they are known."""
-        return [*self._places, *self.progress.stalled_at]
+        return refined_at(self.places, self.progress)
 
     # The loop
 
