@@ -6,7 +6,7 @@ from torch.nn.functional import kl_div, log_softmax
 from anydepth.data.facts import Task
 from anydepth.data.table import IGNORED
 from anydepth.errors import ShapeError
-from anydepth.measure.task import loss_of
+from anydepth.measure.evaluation import loss_of
 
 
 def taught_loss(task: Task, outputs: Tensor, taught: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:

@@ -10,8 +10,8 @@ from torch import nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.roles import Lifted
+from anydepth.depth.bases import ladder
 from anydepth.depth.narrowed import narrowed
-from anydepth.depth.nested_sizes import ladder
 from anydepth.errors import ConfigError, choices
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver
