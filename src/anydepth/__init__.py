@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from anydepth.surgery.store import load, save
     from anydepth.surgery.summary import summary
     from anydepth.surgery.to_layers import to_layers
+    from anydepth.train.any_depth import any_depth
     from anydepth.verdict.check import Verdict, check
     from anydepth.weights.evolutions import EVOLUTIONS, Evolution
     from anydepth.weights.evolved import Evolved
@@ -91,6 +92,7 @@ _WHERE = {
     "Verdict": "verdict.check",
     "WeightFunction": "weights.protocol",
     "adopt_form": "surgery.loading",
+    "any_depth": "train.any_depth",
     "blocks_of": "surgery.blocks",
     "branch": "block.branch",
     "build": "zoo.parts",
@@ -156,6 +158,7 @@ __all__ = [
     "Verdict",
     "WeightFunction",
     "adopt_form",
+    "any_depth",
     "blocks_of",
     "branch",
     "build",

@@ -53,12 +53,17 @@ def run_on(folder, settings, processes):
             marks=pytest.mark.slow,
         ),
         pytest.param(
+            ("training.precision=float64", "model.options.size=4", "training.any_depth={}"),
+            1e-9,
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             ("training.precision=float64", "model.options.scheme=rk4", "model.gradient=checkpoint"),
             1e-9,
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["float64, 21 steps", "float32, 5 steps", "checkpoint"],
+    ids=["float64, 21 steps", "float32, 5 steps", "any depth", "checkpoint"],
 )
 def test_two_ranks_train_what_one_trains(settings, tolerance, tmp_path):
     """Without a kill; `make test` has the one below."""

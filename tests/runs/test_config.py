@@ -256,6 +256,9 @@ CONSTANT, STEP, COSINE, ROOT = (f"schedule.name={name}" for name in ("constant",
 GROWN = "refine.at=[1]"
 PAPER, TOLERANCE, STEADY = (f"control.name={name}" for name in ("paper", "paper_tolerance", "steady"))
 EVOLVING = 'model.options.weights={"conv*": {"evolution": "rda"}, "*": ["constant", 1]}'
+DEPTHS = 'training.any_depth={"draws": 1}'
+DEEP = ["model.options.steps=8", "model.options.size=2"]
+STALLS = ["refine.when=stall", "training.epochs=6", "refine.patience=1", "refine.least_gain=0.99"]
 EFFECTS = {
     "seed": ([], "1", outcome),
     "device": ([], "cuda", device),
@@ -281,12 +284,24 @@ EFFECTS = {
     "training.clip": ([], "0.01", outcome),
     "training.ema": ([], "0.9", outcome),
     "training.vary_steps": (["model.options.steps=4"], "0.5", outcome),
+    "training.any_depth.forms": ([*DEEP, DEPTHS], '[{"steps": 2}]', outcome),
+    "training.any_depth.draws": ([*DEEP, DEPTHS], "0", outcome),
+    "training.any_depth.sandwich": ([*DEEP, DEPTHS], "false", outcome),
+    "training.any_depth.distill": ([*DEEP, DEPTHS], "0.5", outcome),
+    "training.any_depth.temperature": ([*DEEP, DEPTHS], "3.0", outcome),
+    "training.any_depth.finest": ([*DEEP, DEPTHS], "0.7", outcome),
+    "training.penalty_kinetic": ([], "0.5", outcome),
+    "training.penalty_roughness": (["model.options.size=2"], "0.5", outcome),
     "training.penalty_initial": ([EVOLVING], "0.5", outcome),
     "training.penalty_evolution": ([EVOLVING], "0.5", outcome),
     "training.precision": ([], "float64", outcome),
     "training.channels_last": ([], "false", layout),
     "refine.at": ([], "[1]", outcome),
     "refine.unit": (["refine.at=[1]"], "step", outcome),
+    "refine.when": (STALLS[1:], "stall", outcome),
+    "refine.patience": (STALLS, "2", outcome),
+    "refine.least_gain": (STALLS, "0.0", outcome),
+    "refine.most": (STALLS, "1", outcome),
     "refine.rule": ([GROWN], "weights", outcome),
     "refine.options": ([GROWN, "refine.rule=listed"], '{"sizes": [2]}', outcome),
     "refine.method": (

@@ -107,8 +107,23 @@ def run(given: Pass, y: State) -> Outcome:
     return outcome
 
 
+_WATCH: ContextVar[Callable[[Pass, Sequence[State]], None] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def states_watched(watch: Callable[[Pass, Sequence[State]], None]) -> Iterator[None]:
+    """Passes of this thread with fixed steps tell the states at all grid points, as part of the graph."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
+
+
 def _refusal(given: Pass, y: State) -> str | None:
     """Why no faster path can take a pass that is more than numbers."""
+    if _WATCH.get() is not None:
+        return "states at grid points are watched"
     if not _SWITCH.get():
         return "faster paths are switched off"
     if given.gradient != "backprop":
@@ -180,8 +195,13 @@ def _forward(given: Pass, y: State, field: UnitField, wrap: Wrap | None = None) 
             )
         states, stats = _adaptive(given, field, y, (Fraction(0), Fraction(1)), wrap)
         return states[-1], stats
-    result = last(fixed(field.steps(plan), plan.steps, y, wrap, given.segment if wrap else 1), y)
-    return result, stats_of(plan)
+    states = fixed(field.steps(plan), plan.steps, y, wrap, given.segment if wrap else 1)
+    watch = _WATCH.get()
+    if watch is None:
+        return last(states, y), stats_of(plan)
+    kept = [y, *states]
+    watch(given, kept)
+    return kept[-1], stats_of(plan)
 
 
 def stats_of(plan: Plan) -> Stats:

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, Validati
 from anydepth.data.order import count_or_share
 from anydepth.errors import ConfigError, choices
 from anydepth.runs.control import ControlSettings, NoControl
+from anydepth.runs.depth_settings import AnyDepthSettings
 from anydepth.runs.settings import Count, NotNegative, Seed, Settings, Share, Whole
 
 HeldOut = Annotated[float, Field(ge=0, le=1e9), WrapValidator(count_or_share), PlainSerializer(lambda number: number)]
@@ -130,12 +131,24 @@ class TrainingSettings(Settings):
     vary_steps: Share | None = None
     """Draw the number of steps in depth anew for every pass, at most this share above or below the model's own: a model
     that meets many grids does not tie itself to one. None: 0.4 under the control `steady`, else 0."""
+    any_depth: AnyDepthSettings | None = None
+    """Train other forms of the model (fewer steps, smaller sizes) along with it; {} for the usual ones."""
+    penalty_kinetic: NotNegative = 0.0
+    """Factor on the kinetic energy of the states' paths through the blocks, added to the loss (RNODE)."""
+    penalty_roughness: NotNegative = 0.0
+    """Factor on the squared differences over depth of the kernels in blocks, added to the loss."""
     ema: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Decay of a moving average of the weights, which then is the trained model."""
     precision: Literal["float32", "bfloat16", "float64"] = "float32"
     """bfloat16: units run under autocast; weights, state and integration stay in float32."""
     channels_last: bool = True
     """Lay images out with the channels innermost, which convolutions on CPUs are faster with."""
+
+    @model_validator(mode="after")
+    def _one_way_to_draw(self) -> Self:
+        if self.any_depth is not None and self.vary_steps is not None:
+            raise ValueError("give either any_depth or vary_steps, and set the other to null")
+        return self
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -149,6 +162,14 @@ class RefineSettings(Settings):
     """When the model grows; none: never."""
     unit: Literal["epoch", "step"] = "epoch"
     """What `at` counts."""
+    when: Literal["at", "stall"] = "at"
+    """At the places of `at`, or whenever the validation loss stalls."""
+    patience: Count = 2
+    """Validations without a better loss after which it counts as stalled."""
+    least_gain: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    """Share by which a loss must be lower than the lowest to be better."""
+    most: Count = 3
+    """How often a model grows at most when its loss stalls."""
     rule: str = "nested"
     """A registered rule for the next size and number of steps."""
     options: dict[str, Any] = Field(default_factory=dict)
@@ -162,7 +183,14 @@ class RefineSettings(Settings):
     def _in_order(self) -> Self:
         if list(self.at) != sorted(set(self.at)):
             raise ValueError("`at` must increase")
+        if self.when == "stall" and self.at:
+            raise ValueError("`at` is for when=at, but when is stall; set `at` to [] or when to at")
         return self
+
+    @property
+    def count(self) -> int:
+        """How often the model grows, at most."""
+        return len(self.at) if self.when == "at" else self.most
 
 
 class EvaluationSettings(Settings):
@@ -232,20 +260,35 @@ def _walk(path: list[str]) -> tuple[list[str], list[str]]:
     shown: list[str] = []
     group: Any = RunConfig
     for part in path:
-        variants = {v.model_fields["name"].default: v for v in _variants(group)} if group else {}
+        group = _only(group)
+        variants = {v.model_fields["name"].default: v for v in _variants(group) if "name" in v.model_fields}
         if part in variants:
             group = variants[part]
             continue
         shown.append(part)
+        if part.isdigit():  # a place in a list of groups
+            group = next(iter(_variants(group)), None)
+            continue
         field = group.model_fields.get(part) if isinstance(group, type) else None
         group = None if field is None else field.annotation
+    group = _only(group)
     is_group = isinstance(group, type) and issubclass(group, BaseModel)
     return shown, list(group.model_fields) if is_group else []
 
 
+def _only(annotation: Any) -> Any:
+    """The group of an annotation that may also be null; other annotations as they are."""
+    parts = getattr(annotation, "__args__", ())
+    return (
+        _variants(annotation)[0] if len(parts) == 2 and parts[1] is type(None) and _variants(annotation) else annotation
+    )
+
+
 def _variants(annotation: Any) -> list[Any]:
-    """The classes of a union that is told apart by name."""
-    return [v for v in getattr(annotation, "__args__", ()) if isinstance(v, type) and issubclass(v, BaseModel)]
+    """The groups in a union, whose names tell them apart, in a list, or in what may be null."""
+    inside = [part for part in getattr(annotation, "__args__", ()) if part is not Ellipsis]
+    found = [v for v in inside if isinstance(v, type) and issubclass(v, BaseModel)]
+    return found or [v for part in inside for v in _variants(part)]
 
 
 def _short(value: object) -> str:

@@ -42,7 +42,9 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
     values = deepcopy(values)
     group = values
     for depth, part in enumerate(path[:-1]):
-        inner = group.setdefault(part, {})
+        if group.get(part) is None:
+            group[part] = {}
+        inner = group[part]
         if not isinstance(inner, dict):
             raise ConfigError(f"{'.'.join(path[: depth + 1])} is not a group of settings, it is {inner!r}")
         group = inner

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from anydepth.measure.evaluation import Tally
-from anydepth.runs.settings import NotNegative, Whole
+from anydepth.runs.settings import Count, NotNegative, Whole
 
 
 @dataclass
@@ -29,6 +29,12 @@ class Progress:
     failed_checks: Whole = 0
     changes: Whole = 0
     """Of the solver, by its controller."""
+    stalled_at: Annotated[list[Count], Field(max_length=10_000)] = field(default_factory=list)
+    """Steps before which the model grows because its validation loss stalls."""
+    best_loss: float | None = None
+    """The lowest validation loss since the model grew, where it grows when that stalls."""
+    waited: Whole = 0
+    """Validations since then that were no better."""
     memory: dict[str, Any] = field(default_factory=dict)
     """What the step controller remembers, in JSON values."""
 

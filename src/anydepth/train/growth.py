@@ -80,19 +80,21 @@ def _entry(name: str, values: Any, level: int, kind: type) -> Any:
     return values[level]
 
 
-def check_rule(settings: RefineSettings, model: nn.Module) -> None:
-    """Refuse, before training, what would fail in the middle of it: try every refinement on a copy."""
+def check_rule(settings: RefineSettings, model: nn.Module) -> nn.Module:
+    """Refuse, before training, what would fail in the middle of it: try every refinement on a copy, which is what the
+    model grows to at most."""
     check_options(f"refinement rule {settings.rule!r}", RULES[settings.rule], settings.options, given=2)
     missing = [n for n, p in signature(RULES[settings.rule]).parameters.items() if p.default is p.empty][2:]
     for name in missing:
         if name not in settings.options:
             raise ConfigError(f"refinement rule {settings.rule!r} needs refine.options.{name}")
-    if settings.at:
-        trial = deepcopy(model)
+    trial = deepcopy(model) if settings.count else model
+    if settings.count:
         with catch_warnings():
             simplefilter("ignore", AnydepthWarning)
-            for level in range(len(settings.at)):
+            for level in range(settings.count):
                 grow(trial, settings, level, None)
+    return trial
 
 
 def grow(model: nn.Module, settings: RefineSettings, level: int, optimizer: Optimizer | None) -> None:

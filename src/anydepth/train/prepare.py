@@ -19,9 +19,12 @@ from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Kinds, Need, need_of
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
+from anydepth.train.any_depth import check_any_depth
 from anydepth.train.control.controller import CONTROLLERS, check_control
+from anydepth.train.depth_penalties import check_penalties
 from anydepth.train.growth import RULES, check_rule
 from anydepth.train.optimization import places
+from anydepth.train.stall import check_stall
 from anydepth.train.vary import check_vary, share_of
 from anydepth.zoo.parts import MODELS, UNITS, build
 
@@ -58,6 +61,7 @@ def prepare(config: RunConfig, dataset: Dataset) -> Prepared:
     check_batch(model, train, facts, config)
     per_epoch = max(1, len(train) // config.training.batch)
     total = length_of(config, per_epoch)
+    check_stall(config.refine, len(validation))
     return Prepared(config, facts, train, validation if len(validation) else None, model, per_epoch, total)
 
 
@@ -72,8 +76,10 @@ def make_model(config: RunConfig, facts: Facts) -> nn.Module:
     precision_of(config.training, device_of(config))  # which must work
     if blocks_in(model):
         set_gradient(model, config.model.gradient, config.model.segment)
-    check_rule(config.refine, model)
+    grown = check_rule(config.refine, model)
     check_control(config, model)
+    check_any_depth(config, grown)
+    check_penalties(config, model)
     check_vary(share_of(config), model)
     return model.to(device_of(config), torch.float64 if config.training.precision == "float64" else torch.float32)
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -72,6 +72,12 @@ class Ranks:
         for block in blocks_in(model).values():
             block.across = self.total
         return DistributedDataParallel(model, process_group=dist.new_group(), broadcast_buffers=False)
+
+    def together_at(self, called: nn.Module, is_last: bool) -> AbstractContextManager:
+        """Gradients of several passes of one step are averaged over the ranks in the last of them."""
+        if is_last or not isinstance(called, DistributedDataParallel):
+            return nullcontext()
+        return called.no_sync()
 
     def wait(self) -> None:
         """Until all ranks are here."""

@@ -24,6 +24,7 @@ from anydepth.runs.progress import Progress
 from anydepth.surgery.store import describe_blocks, fill
 from anydepth.train.control.controller import Controller
 from anydepth.train.optimization import make_optimizer
+from anydepth.train.stall import refined_at
 
 _MODEL, _AVERAGE, _OPTIMIZER = "model/", "average/", "optimizer/"
 
@@ -41,8 +42,13 @@ class Training:
     controller: Controller | None
     total: int
     """Steps of the optimiser."""
-    refine_at: list[int]
-    """The steps before which the model grows."""
+    places: list[int]
+    """The steps before which the model grows by its settings."""
+
+    @property
+    def refine_at(self) -> list[int]:
+        """The steps before which the model grows, as far as they are known."""
+        return refined_at(self.places, self.progress)
 
 
 def write_snapshot(training: Training) -> None:
@@ -74,8 +80,9 @@ def _restore(training: Training, snapshot: Snapshot) -> int:
     contents, tensors = snapshot
     progress, origin = contents.progress, training.run.folder / FOLDER
     try:
-        due = sum(place < progress.step for place in training.refine_at)
-        is_refined = progress.level in (due, due + (progress.step in training.refine_at))
+        grows = refined_at(training.places, progress)
+        due = sum(place < progress.step for place in grows)
+        is_refined = progress.level in (due, due + (progress.step in grows))
         if progress.step > training.total or not is_refined or progress.sums.count < 0:
             raise ValueError(f"step {progress.step} of {training.total} at level {progress.level}")
         if training.controller is not None:

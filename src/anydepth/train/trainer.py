@@ -1,34 +1,39 @@
 """The training loop."""
 
+from contextlib import nullcontext
 from math import isfinite
 from signal import SIGTERM
 from time import monotonic, perf_counter
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from anydepth.artifact import reached
 from anydepth.data.order import Draw, Indices, batches, in_steps
 from anydepth.data.table import Augment, Batch, Table
 from anydepth.errors import NumericalError, StoppedError
+from anydepth.measure.distillation import lesson
 from anydepth.measure.evaluation import METRIC, Score, Tally, evaluate, loss_of, metric, nfe_by_plan, nfe_of, tally
 from anydepth.runs.device import device_of, precision_of
 from anydepth.runs.folder import Run
 from anydepth.runs.progress import Progress, Status, Watch
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.summary import summary
+from anydepth.train.any_depth import passes
 from anydepth.train.control.controller import Solvers, make_controller
 from anydepth.train.control.probe import put_solvers, solvers_of
 from anydepth.train.control.steer import Steering
+from anydepth.train.depth_penalties import KineticEnergy, roughness
 from anydepth.train.growth import grow
 from anydepth.train.interrupt import Interrupt
 from anydepth.train.optimization import averaged_copy, make_optimizer, penalty, places, rate, set_rate, update_average
 from anydepth.train.prepare import Prepared
 from anydepth.train.ranks import ALONE, Ranks, seed_step
 from anydepth.train.snapshot import Training, resume_at, resume_newest, write_snapshot
-from anydepth.train.vary import Vary, share_of
+from anydepth.train.stall import Stall
+from anydepth.train.vary import drawing_of
 
 
 class Trainer(Training):
@@ -45,7 +50,7 @@ class Trainer(Training):
             progress=Progress(),
             controller=make_controller(config.control),
             total=prepared.total,
-            refine_at=places(config.refine.at, config.refine.unit, prepared.per_epoch),
+            places=places(config.refine.at, config.refine.unit, prepared.per_epoch),
         )
         self.facts, self.watch, self.per_epoch = prepared.facts, watch or Watch(), prepared.per_epoch
         self.train_part, self.validation = prepared.train, prepared.validation
@@ -53,7 +58,7 @@ class Trainer(Training):
         ranks.check(config, min(config.training.batch, len(prepared.train)))
         control = self.controller
         self._steering = None if control is None else Steering(control, prepared, self.device, ranks)
-        self.vary = Vary(share_of(config), config.seed)
+        self.stall, self.drawing = Stall(config.refine), drawing_of(config)
         self._precision = precision_of(config.training, self.device)
         self._saved = monotonic()
         self._form = self._shape()
@@ -109,29 +114,60 @@ class Trainer(Training):
         dtype = next(self.model.parameters()).dtype
         batch = batch.to(self.device, dtype, config.training.channels_last)
         self.steer(batch)
-        inputs, targets = batch
         seed_step(config.seed, step, self.ranks.rank)
         self.model.train()
-        with self._precision, self.vary(self.model, step):
-            outputs = self._called(*inputs)
-            self.progress.evaluations += nfe_of(self.model)
-            loss = loss_of(self.facts.task, outputs, targets, config.training.label_smoothing)
-        here = tally(self.facts.task, outputs, targets, loss.item())
-        signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
-        *numbers, stop = self.ranks.total((*here.numbers(), float(signal)))
-        for block in self._blocks:
-            block.check_inputs()
-        self._check_finite("loss", numbers[0], lr)
-        sums = Tally(numbers[0], numbers[1], int(numbers[2]))
-        self.optimizer.zero_grad()
-        added = penalty(self.model, config.training.penalty_initial, config.training.penalty_evolution)
-        weighted = loss * self.ranks.weight(here.count, sums.count)
-        (weighted if added is None else weighted + added).backward()
+        sums, signal, stop = self._learn(batch, lr, interrupt)
         self._check_and_clip(lr)
         self.optimizer.step()
         if self.average is not None:
             update_average(self.average, self.model, config.training.ema or 0.0, step)
         return sums.loss / max(1, sums.count), sums, lr, signal or (SIGTERM if stop else 0)
+
+    def _learn(self, batch: Batch, lr: float, interrupt: Interrupt | None) -> tuple[Tally, int, float]:
+        """The gradients of all passes of a step: the model as it is, then forms of it, taught by its outputs."""
+        sums, signal, stop, weight, taught = Tally(), 0, 0.0, 1.0, None
+        drawn = self.drawing.drawn(self.model, self.progress.step)
+        for place, (share, _) in enumerate(passes(self.model, drawn)):
+            with self.ranks.together_at(self._called, place == len(drawn) - 1):
+                outputs, loss = self._pass(batch, taught)
+                if taught is None:
+                    taught, here = outputs.detach(), tally(self.facts.task, outputs, batch.targets, loss.item())
+                    signal = 0 if interrupt is None or interrupt.received is None else interrupt.received
+                    *numbers, stop = self.ranks.total((*here.numbers(), float(signal)))
+                    for block in self._blocks:
+                        block.check_inputs()
+                    self._check_finite("loss", numbers[0], lr)
+                    sums = Tally(numbers[0], numbers[1], int(numbers[2]))
+                    weight = self.ranks.weight(here.count, sums.count)
+                    self.optimizer.zero_grad()
+                    loss = self._penalised(loss, share * weight)
+                else:
+                    loss = loss * (share * weight)
+                loss.backward()
+        return sums, signal, stop
+
+    def _pass(self, batch: Batch, taught: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Outputs and loss of the model in the form that it has now; `taught` are those of the model as it is."""
+        training, task = self.config.training, self.facts.task
+        energy = KineticEnergy() if training.penalty_kinetic and taught is None else None
+        with self._precision, energy() if energy is not None else nullcontext():
+            outputs = self._called(*batch.inputs)
+            self.progress.evaluations += nfe_of(self.model)
+            depths = training.any_depth
+            if taught is None or depths is None:
+                loss = loss_of(task, outputs, batch.targets, training.label_smoothing)
+            else:
+                shares = depths.distill, depths.temperature, training.label_smoothing
+                loss = lesson(task, outputs, taught, batch.targets, *shares)
+        return outputs, loss if energy is None else loss + training.penalty_kinetic * energy.total()
+
+    def _penalised(self, loss: Tensor, weight: float) -> Tensor:
+        """The loss with its weight, and the penalties on weights, which have none."""
+        training = self.config.training
+        added = penalty(self.model, training.penalty_initial, training.penalty_evolution)
+        rough = roughness(self.model) if training.penalty_roughness else None
+        loss = loss * weight if added is None else loss * weight + added
+        return loss if rough is None else loss + training.penalty_roughness * rough
 
     def steer(self, batch: Batch | None) -> None:
         """Let the controller look, if there is one, and carry out what it decides."""
@@ -248,6 +284,7 @@ class Trainer(Training):
         }
         if self.validation is not None and is_due:
             line |= self.score(self.validation).named("validation")
+            self.stall.note(progress, line["validation_loss"], self.total)
         progress.sums = Tally()
         self.log(line)
 

@@ -1,17 +1,19 @@
-"""Other numbers of steps in every pass of a training: a field that meets many grids does not tie itself to one."""
+"""Other numbers of steps in every pass of a training: a field that meets many grids does not tie itself to one.
+
+A case of any-depth training: one form a step, every block with steps of its own around those that it has.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 
 import numpy as np
 from torch import nn
 
 from anydepth.errors import ConfigError
 from anydepth.runs.config import RunConfig
-from anydepth.solve.plan import Plan
-from anydepth.solve.solver import Solver
 from anydepth.surgery.blocks import blocks_in
+from anydepth.surgery.views import PartialForm, View
+from anydepth.train.any_depth import AsItIs, Drawing, Drawn, sandwich_of
 
 STEADY = 0.4
 """The share under the control `steady`."""
@@ -24,34 +26,42 @@ class Vary:
 
     def __init__(self, share: float, seed: int):
         self.share, self.seed = share, seed
-        self._made: dict[tuple[str, Fraction, int], tuple[Solver, Plan | None]] = {}
+
+    def drawn(self, model: nn.Module, step: int) -> Drawn:
+        """One pass with other numbers of steps, which commits its state."""
+        if not self.share:
+            return [(1.0, None)]
+        draw = np.random.default_rng((self.seed, _STREAM, step))
+        found = {}
+        for name, block in blocks_in(model).items():
+            around = draw.uniform(1 - self.share, 1 + self.share)
+            found[name] = PartialForm(steps=max(1, round((block.solver.steps or 1) * around)))
+        return [(1.0, View(model, found))]
 
     @contextmanager
     def __call__(self, model: nn.Module, step: int) -> Iterator[None]:
         """While in it, other numbers of steps; the blocks' own afterwards."""
-        if not self.share:
+        ((_, view),) = self.drawn(model, step)
+        if view is None:
             yield
             return
-        draw = np.random.default_rng((self.seed, _STREAM, step))
-        own = [(block, block.solver, block.plan) for block in blocks_in(model).values()]
-        try:
-            for block, solver, _ in own:
-                steps = max(1, round((solver.steps or 1) * draw.uniform(1 - self.share, 1 + self.share)))
-                key = (solver.scheme.name, block.scale, steps)
-                if key not in self._made:
-                    block.set_solver(steps=steps)
-                    self._made[key] = block.solver, block.plan
-                block.solver, block.plan = self._made[key]
+        with view():
             yield
-        finally:
-            for block, solver, plan in own:
-                block.solver, block.plan = solver, plan
+
+
+def drawing_of(config: RunConfig) -> Drawing:
+    """The forms that a training runs its model in."""
+    if config.training.any_depth is not None:
+        return sandwich_of(config.training.any_depth, config.seed)
+    share = share_of(config)
+    return Vary(share, config.seed) if share else AsItIs()
 
 
 def share_of(config: RunConfig) -> float:
     """What `training.vary_steps` says, or by default what the controller wants."""
     wanted = config.training.vary_steps
-    return (STEADY if config.control.name == "steady" else 0.0) if wanted is None else wanted
+    is_steady = config.control.name == "steady" and config.training.any_depth is None
+    return (STEADY if is_steady else 0.0) if wanted is None else wanted
 
 
 def check_vary(share: float, model: nn.Module) -> None:

@@ -88,7 +88,7 @@ def check_control(config: RunConfig, model: nn.Module) -> None:
     if controller is None:
         return
     controller.refuse(solvers_of(model))
-    if config.refine.at and config.refine.rule != "weights":
+    if config.refine.count and config.refine.rule != "weights":
         raise ConfigError(
             f"control {config.control.name!r} chooses the steps, but refine.rule {config.refine.rule!r} would change "
             "them too; use refine.rule=weights, or control.name=none"
