@@ -54,7 +54,8 @@ def fast_paths(enabled: bool) -> Iterator[None]:
 @cache
 def _attempts() -> tuple[tuple[str, Attempt], ...]:
     try:
-        return tuple((name, PATHS[name]) for name in PATHS)
+        names = sorted(PATHS, key=lambda name: name == "compiled")  # which takes any unit, after those made for some
+        return tuple((name, PATHS[name]) for name in names)
     except ModuleNotFoundError as error:
         if error.name != "anydepth.fast":
             raise
@@ -80,13 +81,19 @@ def route(given: Pass, y: State) -> Route:
         common = _refusal(given, y)
         known = {} if common is not None or given.image is None else given.image.refusals
         for name, attempt in _attempts():
-            found = common or known.get(name) or attempt(given, y)
+            found = common or known.get(name) or _unknown_mode(given, attempt) or attempt(given, y)
             if not isinstance(found, str):
                 return Route(name, found, refused)
             if isinstance(found, UnitRefusal):
                 known[name] = found
             refused[name] = found
     return Route(GENERAL, partial(solve, given, y), refused)
+
+
+def _unknown_mode(given: Pass, attempt: Attempt) -> str | None:
+    """Paths say in their `gradients` which modes they know; by default, backprop alone."""
+    modes = getattr(attempt, "gradients", ("backprop",))
+    return None if given.gradient in modes else f"gradient={given.gradient!r}; it knows {' and '.join(modes)}"
 
 
 def run(given: Pass, y: State) -> Outcome:
@@ -116,8 +123,6 @@ def _refusal(given: Pass, y: State) -> str | None:
         return "states at grid points are watched"
     if not _SWITCH.get():
         return "faster paths are switched off"
-    if given.gradient != "backprop":
-        return f"gradient={given.gradient!r}; they know 'backprop'"
     if given.precision[0]:
         return "mixed precision is on"
     if torch.jit.is_tracing() or is_transformed() or torch.autograd.forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateImportUsage]

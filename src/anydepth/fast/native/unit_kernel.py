@@ -73,9 +73,8 @@ def evaluate_back(e, rows, real, block, ops, numbers, slots, index, theta, theta
                 at, outs = grads0 + _row(slots, index, weight, _GRADIENT, e), (ops[o, _OUT] + 3) // 4 * 4
                 product_added(grads, at, x_width, outs, x_width, g, g_to, 1, width, buf, base + x, x_width, real)
             if slots[bias, _IS_WANTED]:
-                row_sum(
-                    grads, grads0 + _row(slots, index, bias, _GRADIENT, e), width, g, g_to, width, real, numbers, 4 * o + 3
-                )
+                at = grads0 + _row(slots, index, bias, _GRADIENT, e)
+                row_sum(grads, at, width, g, g_to, width, real, numbers, 4 * o + 3)
             w0, outs = theta0 + _row(slots, index, weight, _BACK, e), ops[o, _OUT]
             if ops[o, _ADD_X]:
                 product_added(g, g_x, x_width, rows, x_width, g, g_to, width, 1, theta, w0, x_width, outs)
