@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.block.field import UnitField
-from anydepth.block.listed import are_unwatched
 from anydepth.block.passes import Outcome, Pass, Ready
-from anydepth.block.paths import PATHS, stats_of
+from anydepth.block.paths import PATHS, are_unwatched, stats_of
 from anydepth.block.roles import Kind
 from anydepth.errors import AnydepthWarning
 from anydepth.executor.executor import Executor, Image
