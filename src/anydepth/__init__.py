@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from anydepth.solve.odeint import odeint
     from anydepth.surgery.blocks import blocks_of
     from anydepth.surgery.change import Change, history
+    from anydepth.surgery.compiling import compile
     from anydepth.surgery.ema import EMA
     from anydepth.surgery.from_layers import from_layers
     from anydepth.surgery.loading import adopt_form, load_state_dict
@@ -98,6 +99,7 @@ _WHERE = {
     "build": "zoo.parts",
     "by_step": "depth.grids",
     "check": "verdict.check",
+    "compile": "surgery.compiling",
     "compress": "surgery.resize",
     "fast_paths": "block.paths",
     "freeze": "deploy.freeze",
@@ -164,6 +166,7 @@ __all__ = [
     "build",
     "by_step",
     "check",
+    "compile",
     "compress",
     "fast_paths",
     "freeze",

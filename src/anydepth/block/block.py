@@ -61,6 +61,9 @@ class ContinuousBlock(nn.Module):
         name: the block's name in error messages.
     """
 
+    is_compiled = False
+    """Whether passes take the compiled path where they can; `ad.compile` sets it."""
+
     def __init__(
         self,
         unit: Callable[[], nn.Module],
@@ -277,6 +280,7 @@ class ContinuousBlock(nn.Module):
             kwargs=dict(kwargs or {}),
             label=self.label,
             across=self.across,
+            is_compiled=self.is_compiled,
         )
 
     def explain(self, x: Tensor | State, *args: Any, **kwargs: Any) -> str:

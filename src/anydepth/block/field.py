@@ -110,10 +110,14 @@ class UnitField:
 
     def steps(self, plan: Plan) -> list["UnitStages"]:
         """The stages of every step of a plan, their weights read in one go."""
-        rows, times = self._rows(self._readings(plan)), self.times(plan.instants)
+        rows, times = self.rows(plan), self.times(plan.instants)
         count = len(plan.stages[0])
         cuts = [slice(n * count, (n + 1) * count) for n in range(len(plan.stages))]
         return [UnitStages(self, at, rows[cut], times[cut]) for at, cut in zip(plan.stages, cuts, strict=True)]
+
+    def rows(self, plan: Plan) -> list[list[Tensor]]:
+        """For every instant of a plan the unit's tensors; instants that read the same share a row."""
+        return self._rows(self._readings(plan))
 
     def times(self, instants: Sequence[Instant]) -> Sequence[Tensor]:
         """What a unit that takes the time is given at each instant; new tensors for every pass, as it may write."""

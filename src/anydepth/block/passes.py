@@ -105,6 +105,8 @@ class Pass:
     kwargs: Mapping[str, Any]
     label: str
     across: Across | None
+    is_compiled: bool = False
+    """Whether `ad.compile` was asked for."""
 
     @property
     def unit_name(self) -> str:

@@ -61,7 +61,8 @@ def fast_paths(enabled: bool) -> Iterator[None]:
 @cache
 def _attempts() -> tuple[tuple[str, Attempt], ...]:
     try:
-        return tuple((name, PATHS[name]) for name in PATHS)
+        names = sorted(PATHS, key=lambda name: name == "compiled")  # which takes any unit, after those made for some
+        return tuple((name, PATHS[name]) for name in names)
     except ModuleNotFoundError as error:
         if error.name != "anydepth.fast":
             raise
@@ -88,7 +89,8 @@ def route(given: Pass, y: State) -> Route:
         known = {} if common is not None or given.image is None else given.image.refusals
         shape = y[0].shape
         for name, attempt in _attempts():
-            found = common or known.get(name) or known.get((name, shape)) or attempt(given, y)
+            reason = common or known.get(name) or known.get((name, shape)) or _unknown_mode(given, attempt)
+            found = reason or attempt(given, y)
             if not isinstance(found, str):
                 return Route(name, found, refused)
             if isinstance(found, UnitRefusal):
@@ -97,6 +99,12 @@ def route(given: Pass, y: State) -> Route:
                 known[name, shape] = found
             refused[name] = found
     return Route(GENERAL, partial(solve, given, y), refused)
+
+
+def _unknown_mode(given: Pass, attempt: Attempt) -> str | None:
+    """Paths say in their `gradients` which modes they know; by default, backprop alone."""
+    modes = getattr(attempt, "gradients", ("backprop",))
+    return None if given.gradient in modes else f"gradient={given.gradient!r}; it knows {' and '.join(modes)}"
 
 
 def run(given: Pass, y: State) -> Outcome:
@@ -126,8 +134,6 @@ def _refusal(given: Pass, y: State) -> str | None:
         return "states at grid points are watched"
     if not _SWITCH.get():
         return "faster paths are switched off"
-    if given.gradient != "backprop":
-        return f"gradient={given.gradient!r}; they know 'backprop'"
     if given.precision[0]:
         return "mixed precision is on"
     if torch.jit.is_tracing() or is_transformed() or torch.autograd.forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateImportUsage]

@@ -91,6 +91,12 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "59.14 points at N = 8, 4, 2, 1 (holds).",
         ),
         new_rules("5 of 7 claims held, 1 did not, 1 was undecided"),
+        Change(
+            SECOND,
+            "Three claims say that they are about an average over K or N, that on attention that it is about one net.",
+            "Read alone, they could be taken for claims about every K or N, and about every net.",
+            "The same figures, rules and verdicts.",
+        ),
     ),
     "theory": (
         Change(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
+from math import isfinite
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -46,6 +47,8 @@ class Ensemble:
         self.seeds = [one.config.seed for one in prepared]
         self.together = Together([one.model for one in prepared])
         self.optimizer = make_optimizer(self.together, self.config.optimizer)
+        for group in self.optimizer.param_groups:
+            group |= {"fused": True, "foreach": False}  # one operation for all tensors, where they are small
         like = next(first.model.parameters())
         whole = first.train.batch(np.arange(len(first.train)), first.facts).to(like.device, like.dtype)
         (self.inputs,), self.targets = whole
@@ -74,8 +77,9 @@ class Ensemble:
         smoothing = self.config.training.label_smoothing
         each = cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none", label_smoothing=smoothing)
         losses = each.view(targets.shape).mean(1)
-        for i in (~losses.isfinite()).nonzero().flatten().tolist():
-            self.failed.setdefault(i, step)
+        for i, loss in enumerate(losses.tolist()):
+            if not isfinite(loss):
+                self.failed.setdefault(i, step)
         self.optimizer.zero_grad()
         losses.sum().backward()
         self.optimizer.step()

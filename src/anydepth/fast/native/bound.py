@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anydepth.fast.native import kernels
+from anydepth.fast.native.buffers import aligned
 from anydepth.fast.native.codes import Dim, Slot
 from anydepth.fast.native.intrinsics import VECTOR_BYTES
 from anydepth.fast.native.program import Program, Tables, padded, tables_of
@@ -144,7 +145,7 @@ class Bound:
         return max(1, min(torch.get_num_threads(), work // SHARE))
 
     def packed(self, dims: np.ndarray, slots: np.ndarray, tensors: Sequence[Tensor], is_back: bool) -> np.ndarray:
-        theta = np.empty(dims[Dim.NETS] * dims[Dim.BACK_THETA if is_back else Dim.THETA], self.dtype)
+        theta = aligned(int(dims[Dim.NETS] * dims[Dim.BACK_THETA if is_back else Dim.THETA]), self.dtype)
         addresses = np.array([*(tensor.data_ptr() for tensor in tensors), 0], np.int64)
         kernels.pack(addresses, dims, slots, theta, is_back)
         return theta

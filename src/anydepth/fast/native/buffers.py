@@ -10,6 +10,9 @@ import numpy as np
 MOST_BYTES = 256 * 2**20
 """How much may lie idle."""
 
+_LINE = 64
+"""Bytes of a line of the cache; a vector that lies across two lines is read twice."""
+
 _lock = threading.Lock()
 _idle: list[np.ndarray] = []
 
@@ -30,11 +33,19 @@ def take(size: int, dtype: Any) -> np.ndarray:
         fitting = [i for i, base in enumerate(_idle) if needed <= base.nbytes <= 4 * needed + 4096]
         base = _idle.pop(min(fitting, key=lambda i: _idle[i].nbytes)) if fitting else None
     if base is None:
-        base = np.empty(needed, np.uint8)
+        base = aligned(needed, np.uint8)
     array = base[:needed].view(dtype)
     lent = np.frombuffer(memoryview(array), dtype)  # pyright: ignore[reportArgumentType]
     weakref.finalize(lent, _give_back, base).atexit = False
     return lent
+
+
+def aligned(size: int, dtype: Any) -> np.ndarray:
+    """A new array that begins where a line of the cache does."""
+    needed = size * np.dtype(dtype).itemsize
+    room = np.empty(needed + _LINE, np.uint8)
+    start = -room.ctypes.data % _LINE
+    return room[start : start + needed].view(dtype)
 
 
 def _give_back(base: np.ndarray) -> None:

@@ -8,6 +8,7 @@ not closed: its program is found anew in every pass.
 from collections import deque
 from collections.abc import Iterator
 from copy import copy
+from dis import get_instructions
 from operator import is_
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType
 from typing import Any
@@ -125,8 +126,8 @@ def _plain(found: Any) -> Any:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Names that a function and those defined in it may look up."""
-    yield from code.co_names
+    """Global names that a function and those defined in it look up or set."""
+    yield from (step.argval for step in get_instructions(code) if step.opname.endswith(("_GLOBAL", "_NAME")))
     for part in code.co_consts:
         if isinstance(part, CodeType):
             yield from _names(part)

@@ -1,7 +1,6 @@
-"""Compiled functions that are kept on disk in the user's cache, and the one line that announces a compilation."""
+"""Compiled functions that are kept on disk in the user's cache."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -54,14 +53,3 @@ def is_at_hand(function: Any, signature: tuple) -> bool:
         return key in cache._cache_file._load_index()
     except (AttributeError, OSError, ValueError):  # no cache, or another numba
         return False
-
-
-_ANNOUNCED: set[str] = set()
-
-
-def announce(what: str) -> None:
-    """One line for people who wait, once per process."""
-    if what not in _ANNOUNCED and sys.stderr is not None:
-        _ANNOUNCED.add(what)
-        sys.stderr.write(f"anydepth: compiling {what}; this takes some seconds, once per machine\n")
-        sys.stderr.flush()

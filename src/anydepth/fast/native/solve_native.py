@@ -9,10 +9,11 @@ import torch
 from numba import typeof, types
 from torch import Tensor
 
+from anydepth.fast.announcing import announce
 from anydepth.fast.native import buffers, kernels, pool
 from anydepth.fast.native.bound import Bound, Shape
 from anydepth.fast.native.codes import Dim
-from anydepth.fast.native.jit import announce, is_at_hand
+from anydepth.fast.native.jit import is_at_hand
 from anydepth.fast.native.reference import integrate
 from anydepth.solve.tensors import is_batched
 

@@ -6,7 +6,7 @@ from anydepth.fast.native import elementwise as ew
 from anydepth.fast.native.codes import Col, Op, Slot
 from anydepth.fast.native.intrinsics import get, put
 from anydepth.fast.native.jit import OPTIONS
-from anydepth.fast.native.products import product, product_added
+from anydepth.fast.native.products import product, product_added, row_sum
 
 _jit = njit(**OPTIONS)
 fill, add, scale, activate, activate_back = ew.fill, ew.add, ew.scale, ew.activate, ew.activate_back
@@ -74,12 +74,13 @@ def evaluate_back(e, rows, real, block, ops, numbers, slots, index, theta, theta
                 product_added(grads, at, x_width, outs, x_width, g, g_to, 1, width, buf, base + x, x_width, real)
             if slots[bias, _IS_WANTED]:
                 at = grads0 + _row(slots, index, bias, _GRADIENT, e)
-                for r in range(real):
-                    add(grads, at, width, one, g, g_to + r * width)
-            if not ops[o, _ADD_X]:
-                fill(g, g_x, rows * x_width, one - one)
-            w0 = theta0 + _row(slots, index, weight, _BACK, e)
-            product_added(g, g_x, x_width, rows, x_width, g, g_to, width, 1, theta, w0, x_width, ops[o, _OUT])
+                row_sum(grads, at, width, g, g_to, width, real, numbers, 4 * o + 3)
+            w0, outs = theta0 + _row(slots, index, weight, _BACK, e), ops[o, _OUT]
+            if ops[o, _ADD_X]:
+                product_added(g, g_x, x_width, rows, x_width, g, g_to, width, 1, theta, w0, x_width, outs)
+            else:
+                zeros = theta0 + slots[slots.shape[0] - 1, _BACK]
+                product(g, g_x, x_width, rows, x_width, g, g_to, width, 1, theta, w0, x_width, outs, theta, zeros)
         elif code <= _LEAKY:
             activate_back(code, g, g_to, buf, base + to, base + x, size, numbers[o, 0])
             if to != x:
