@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anydepth.deploy.depth_controller import DepthController, Rung
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.smooth import smooth
     from anydepth.deploy.sweeps.result import Sweep
     from anydepth.deploy.sweeps.sweep import sweep
     from anydepth.depth.bases import BASES, make_basis
@@ -117,6 +118,7 @@ _WHERE = {
     "save": "surgery.store",
     "set_gradient": "surgery.resize",
     "set_solver": "surgery.resize",
+    "smooth": "deploy.smooth",
     "summary": "surgery.summary",
     "sweep": "deploy.sweeps.sweep",
     "to_layers": "surgery.to_layers",
@@ -184,6 +186,7 @@ __all__ = [
     "save",
     "set_gradient",
     "set_solver",
+    "smooth",
     "summary",
     "sweep",
     "to_layers",
