@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from anydepth.block.branch import branch
     from anydepth.block.paths import fast_paths
     from anydepth.deploy.depth_controller import DepthController, Rung
+    from anydepth.deploy.anytime.anytime import Anytime
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
     from anydepth.deploy.smooth import smooth
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AnydepthError": "errors",
     "AnydepthWarning": "errors",
+    "Anytime": "deploy.anytime.anytime",
     "BASES": "depth.bases",
     "BudgetError": "errors",
     "Change": "surgery.change",
@@ -129,6 +131,7 @@ _WHERE = {
 __all__ = [
     "AnydepthError",
     "AnydepthWarning",
+    "Anytime",
     "BASES",
     "BudgetError",
     "Change",
