@@ -25,10 +25,23 @@ if TYPE_CHECKING:
 SHARE, TIME, KEPT, LEAST = 0.5, 0.65, 0.95, 80.0
 """Of the finest form's evaluations and time; of the halves; per cent that the net on CIFAR-10 must have."""
 COMMON: dict[str, Any] = {"max_drop": 0.5, "confidence": 0.95, "batch": 64}
-SMOKE = COMMON | {"max_drop": 5.0, "images": 600, "halves": 5, "statistics": 2, "timed": 2, "rounds": 2}
-CPU = COMMON | {"images": 10_000, "halves": 200, "statistics": 40, "timed": 20, "rounds": 9}
+SMOKE = COMMON | {
+    "max_drop": 5.0,
+    "images": {"digits": [600, 600]},
+    "halves": 5,
+    "statistics": 2,
+    "timed": 2,
+    "rounds": 2,
+}
+CPU = COMMON | {
+    "images": {"mnist": [5_000, 10_000], "cifar10": [2_000, 4_000]},
+    "halves": 200,
+    "statistics": 40,
+    "timed": 20,
+    "rounds": 9,
+}
 SETTINGS = {"smoke": SMOKE, "cpu": CPU, "paper": CPU}
-"""`statistics`: training batches for the statistics of coarse forms; `timed`: batches that are timed."""
+"""`images`: of validation and test by dataset; `statistics`: training batches for the statistics of coarse forms; `timed`: batches that are timed."""
 NETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 CAMPAIGN_NET = "hats-midpoint-0"
 SMALL, LARGE = 1, 4

@@ -30,7 +30,8 @@ class Seen:
 
     def __init__(self, study: Study, run: Run, nets: Mapping[str, nn.Module], costs: Sequence[int]):
         data = run.dataset(study.data)
-        parts = [data.part(part).some(study.settings["images"]) for part in ("validation", "test")]
+        counts = study.settings["images"][run.config.data.name]
+        parts = [data.part(part).some(n) for part, n in zip(("validation", "test"), counts, strict=True)]
         self.batches = [list(batches_of(part, run.facts, 500)) for part in parts]
         self.nets, self.costs, self.settings = dict(nets), list(costs), study.settings
         self.outputs = [[outputs_on(net, part) for net in nets.values()] for part in self.batches]
