@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from anydepth.block.block import ContinuousBlock
     from anydepth.block.branch import branch
     from anydepth.block.paths import fast_paths
-    from anydepth.deploy.depth_controller import DepthController, Rung
     from anydepth.deploy.anytime.anytime import Anytime
+    from anydepth.deploy.depth_controller import DepthController, Rung
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
     from anydepth.deploy.smooth import smooth

@@ -41,7 +41,8 @@ CPU = COMMON | {
     "rounds": 9,
 }
 SETTINGS = {"smoke": SMOKE, "cpu": CPU, "paper": CPU}
-"""`images`: of validation and test by dataset; `statistics`: training batches for the statistics of coarse forms; `timed`: batches that are timed."""
+"""`images`: of validation and test by dataset; `statistics`: training batches for the statistics of coarse forms;
+`timed`: batches that are timed."""
 NETS = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 CAMPAIGN_NET = "hats-midpoint-0"
 SMALL, LARGE = 1, 4

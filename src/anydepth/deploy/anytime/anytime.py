@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anydepth.data.keywords import Keywords, like_inputs
-from anydepth.data.table import IGNORED, Batch
+from anydepth.data.table import IGNORED, Batch, Keywords, like_inputs
 from anydepth.deploy.anytime.policy import CONFIDENCE, Calibration, calibrated, check_bound
 from anydepth.deploy.anytime.rungs import FormLike, evaluations_of, in_way, ways_of
 from anydepth.deploy.sweeps.sweep_inputs import plain_form

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from anydepth.deploy.anytime.sureness import Largest, Score, fitted
 from anydepth.errors import ConfigError, DataError
-from anydepth.measure.margin import scores
+from anydepth.measure.answers import scores
 
 FIT_SHARE = 1 / 3
 """Of the calibration examples, those that the risks are fitted on; the others test."""

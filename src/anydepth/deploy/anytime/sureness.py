@@ -11,7 +11,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from anydepth.measure.margin import margins, scores, shifts
+from anydepth.measure.answers import margins, scores, shifts
 
 _RIDGE = 1e-2
 """Penalty on the squared weights of standardised signs, per example of one: keeps separable data finite."""
