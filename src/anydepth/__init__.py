@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from anydepth.block.block import ContinuousBlock
     from anydepth.block.branch import branch
     from anydepth.block.paths import fast_paths
+    from anydepth.deploy.anytime.anytime import Anytime
     from anydepth.deploy.depth_controller import DepthController, Rung
     from anydepth.deploy.freeze import freeze
     from anydepth.deploy.recalibrate import recalibrate
+    from anydepth.deploy.smooth import smooth
     from anydepth.deploy.sweeps.result import Sweep
     from anydepth.deploy.sweeps.sweep import sweep
     from anydepth.depth.bases import BASES, make_basis
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AnydepthError": "errors",
     "AnydepthWarning": "errors",
+    "Anytime": "deploy.anytime.anytime",
     "BASES": "depth.bases",
     "BudgetError": "errors",
     "Change": "surgery.change",
@@ -117,6 +120,7 @@ _WHERE = {
     "save": "surgery.store",
     "set_gradient": "surgery.resize",
     "set_solver": "surgery.resize",
+    "smooth": "deploy.smooth",
     "summary": "surgery.summary",
     "sweep": "deploy.sweeps.sweep",
     "to_layers": "surgery.to_layers",
@@ -127,6 +131,7 @@ _WHERE = {
 __all__ = [
     "AnydepthError",
     "AnydepthWarning",
+    "Anytime",
     "BASES",
     "BudgetError",
     "Change",
@@ -184,6 +189,7 @@ __all__ = [
     "save",
     "set_gradient",
     "set_solver",
+    "smooth",
     "summary",
     "sweep",
     "to_layers",

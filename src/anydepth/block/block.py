@@ -48,6 +48,7 @@ class ContinuousBlock(nn.Module):
         steps: a number of equal steps, or increasing times from 0 to 1; by default as many as `size`.
             For fixed schemes only.
         rtol, atol, max_steps: tolerances and cap of adaptive schemes, by default 1e-4, 1e-6 and 10,000.
+        per_example: whether an adaptive scheme chooses the steps of every example of a batch by itself.
         scale: factor on the unit, constant from construction on. Euler with size = steps = scale is a ResNet.
         time: pass t to the unit as its first argument.
         weights: instead of basis and size, a function per tensor: {"*.bias": ("linear", 4), "*": ("constant", 8)};
@@ -75,6 +76,7 @@ class ContinuousBlock(nn.Module):
         rtol: float | None = None,
         atol: float | None = None,
         max_steps: int | None = None,
+        per_example: bool | None = None,
         scale: float | Fraction = 1,
         time: bool = False,
         weights: Mapping[str, Choice] | None = None,
@@ -111,6 +113,7 @@ class ContinuousBlock(nn.Module):
                 rtol=rtol,
                 atol=atol,
                 max_steps=max_steps,
+                per_example=per_example,
             )
         )
         self.set_gradient(gradient, segment)
@@ -227,7 +230,7 @@ class ContinuousBlock(nn.Module):
     # Running it
 
     def set_solver(self, **settings: Any) -> None:
-        """Run the same weights as another discrete network: scheme, steps, rtol, atol, max_steps."""
+        """Run the same weights as another discrete network: scheme, steps, rtol, atol, max_steps, per_example."""
         self._set(self.solver.changed(**settings))
 
     def _set(self, solver: Solver) -> None:

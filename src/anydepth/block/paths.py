@@ -15,12 +15,14 @@ from torch import nn
 from anydepth.block.adjoint import by_adjoint
 from anydepth.block.field import UnitField
 from anydepth.block.passes import Outcome, Pass, Ready
+from anydepth.block.row_field import UnitRows
 from anydepth.depth.grids import Grid
 from anydepth.errors import ConfigError
 from anydepth.registry import Registry
-from anydepth.solve.adaptive import Adaptive, AdaptiveField, Stats, Tolerance
+from anydepth.solve.adaptive import Adaptive, Stats, Tolerance
 from anydepth.solve.checkpoint import checkpointed
 from anydepth.solve.fixed import Wrap, fixed, last
+from anydepth.solve.per_example import PerExample
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, is_transformed, keep_format
 
@@ -138,6 +140,8 @@ def _refusal(given: Pass, y: State) -> str | None:
         return "mixed precision is on"
     if torch.jit.is_tracing() or is_transformed() or torch.autograd.forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateImportUsage]
         return "a tracer or a transform is at work"
+    if given.solver.tolerance is not None and given.solver.tolerance.per_example:
+        return "every example has its own steps"
     if y[0].is_inference() and torch.is_grad_enabled():
         return "the input is of inference mode"
     return None
@@ -172,6 +176,8 @@ def _solved(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
         raise ConfigError(f"torch.func transforms need gradient='backprop', got {given.gradient!r}; use set_gradient")
     if not torch.is_grad_enabled() or given.gradient == "backprop":
         return _forward(given, y, field)
+    if given.solver.tolerance is not None and given.solver.tolerance.per_example:
+        raise ConfigError(f"per_example needs gradient='backprop', got {given.gradient!r}; use set_gradient")
     if given.gradient == "checkpoint":
         return _forward(given, y, field, checkpointed)
     if given.gradient == "kkt" and given.plan is None:
@@ -215,10 +221,20 @@ def stats_of(plan: Plan) -> Stats:
 
 
 def _adaptive(
-    given: Pass, field: AdaptiveField, y: State, times: Sequence[Fraction], wrap: Wrap | None = None
+    given: Pass, field: UnitField, y: State, times: Sequence[Fraction], wrap: Wrap | None = None
 ) -> tuple[list[State], Stats]:
+    if given.solver.tolerance is not None and given.solver.tolerance.per_example:
+        return _each(given, field, y, times)
     across = given.across if given.is_training else None
     run = Adaptive(field, given.solver.scheme, given.solver.tolerance or Tolerance(), given.label, wrap, across=across)
+    states = run.states(y, times)
+    return states, run.stats
+
+
+def _each(given: Pass, field: UnitField, y: State, times: Sequence[Fraction]) -> tuple[list[State], Stats]:
+    """Every example with steps of its own."""
+    assert given.solver.tolerance is not None
+    run = PerExample(UnitRows(given, field, y), given.solver.scheme, given.solver.tolerance, given.label)
     states = run.states(y, times)
     return states, run.stats
 

@@ -56,6 +56,7 @@ OWN_COMMANDS = (
     "train",
     "evaluate",
     "compress",
+    "smooth",
     "sweep",
     "check",
     "gradients",

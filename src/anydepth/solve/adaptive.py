@@ -34,6 +34,8 @@ class Tolerance:
     rtol: float = 1e-4
     atol: float = 1e-6
     max_steps: int = 10_000
+    per_example: bool = False
+    """Whether every example of a batch has its own steps and its own error."""
 
     def __post_init__(self) -> None:
         for name in ("rtol", "atol"):
@@ -45,6 +47,8 @@ class Tolerance:
         steps = self.max_steps
         if not isinstance(steps, Integral) or isinstance(steps, bool) or steps < 1:
             raise ConfigError(f"max_steps must be a whole number of at least 1, got {steps!r}")
+        if not isinstance(self.per_example, bool):
+            raise ConfigError(f"per_example must be True or False, got {self.per_example!r}")
         plain = {"rtol": float(self.rtol), "atol": float(self.atol), "max_steps": int(steps)}
         for name, value in plain.items():
             object.__setattr__(self, name, value)
@@ -80,9 +84,18 @@ class SolverError(NumericalError):
         return type(self), (self.where, Fraction(self.time), self.cause, self.stats)
 
 
+@dataclass(frozen=True)
+class ExampleStats:
+    """What an integration took for every example, where each has its own steps; whole numbers."""
+
+    evaluations: Tensor
+    accepted: Tensor
+    rejected: Tensor
+
+
 @dataclass
 class Stats:
-    """What an integration took, and by which path."""
+    """What an integration took, and by which path; where examples have their own steps, the most that one took."""
 
     evaluations: int = 0
     accepted: int = 0
@@ -91,6 +104,8 @@ class Stats:
     """The path that ran."""
     refused: Mapping[str, str] = field(default_factory=dict)
     """Why each faster path did not."""
+    examples: ExampleStats | None = None
+    """Where every example has its own steps."""
 
 
 class AdaptiveField(Protocol):

@@ -16,6 +16,7 @@ from anydepth.errors import ConfigError
 from anydepth.solve.adaptive import Adaptive, Tolerance
 from anydepth.solve.checkpoint import checkpointed
 from anydepth.solve.fixed import fixed, last
+from anydepth.solve.per_example import PerExample, Span, picked
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, check_finite, checked_slope, like, parts_of, wide
 
@@ -34,6 +35,8 @@ def odeint(
     steps: int | None = None,
     breakpoints: Iterable[TimeLike] = (),
     gradient: str = "backprop",
+    per_example: bool = False,
+    args: tuple[Any, ...] = (),
 ) -> Tensor | State:
     """The solution of dy/dt = f(t, y), y(t[0]) = y0, at every time of t, on a new leading axis.
 
@@ -45,6 +48,9 @@ def odeint(
         steps: how many equal steps a fixed scheme takes between two times of t, by default one.
         breakpoints: times at which f jumps; at them f is read from the side of the step.
         gradient: "backprop", or "checkpoint" to compute every step again in the backward pass.
+        per_example: every example along the first axis of y0 has its own adaptive steps and its own error. f then gets
+            t as a tensor with one time for each example that is under way, y of these, and their rows of `args`.
+        args: more arguments of f; with `per_example`, tensors with a row for each example, or one row for all.
     """
     scheme, times = _scheme(method), _times(t)
     wrap = _wrap(gradient)
@@ -58,9 +64,12 @@ def odeint(
         )
     parts = parts_of(y0, "y0")
     check_finite(parts, "y0")
-    field = FunctionField(f, isinstance(y0, tuple), parts, tuple(exact(b) for b in breakpoints))
-    if scheme.is_adaptive:
-        tolerance = Tolerance(**({"rtol": 1e-7, "atol": 1e-9, "max_steps": 100_000} | limits))
+    field = FunctionField(f, isinstance(y0, tuple), parts, tuple(exact(b) for b in breakpoints), args)
+    tolerance = Tolerance(**({"rtol": 1e-7, "atol": 1e-9, "max_steps": 100_000} | limits))
+    if per_example:
+        _check_per_example(scheme, gradient)
+        found = PerExample(FunctionRows(field), scheme, tolerance, "odeint").states(wide(parts), times)
+    elif scheme.is_adaptive:
         found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(wide(parts), times)
     else:
         found = [wide(parts)]
@@ -77,9 +86,16 @@ class FunctionField:
 
     scale = Fraction(1)
 
-    def __init__(self, f: VectorField, is_tuple: bool, y0: State, breakpoints: Sequence[Fraction]):
-        self.f, self.is_tuple, self.breakpoints = f, is_tuple, breakpoints
+    def __init__(
+        self, f: VectorField, is_tuple: bool, y0: State, breakpoints: Sequence[Fraction], args: tuple[Any, ...] = ()
+    ):
+        self.f, self.is_tuple, self.breakpoints, self.args = f, is_tuple, breakpoints, args
         self.like, self.dtypes = y0[0], [part.dtype for part in y0]
+
+    def slope(self, time: Tensor, y: State, args: tuple[Any, ...]) -> State:
+        given = tuple(part.to(dtype) for part, dtype in zip(y, self.dtypes, strict=True))
+        slope = self.f(time, given if self.is_tuple else given[0], *args)
+        return checked_slope(slope, y, self.is_tuple, "f", "y0")
 
     def stages(self, instants: Sequence[Instant]) -> "FunctionStages":
         return FunctionStages(self, instants)
@@ -94,21 +110,46 @@ class FunctionStages:
     def __call__(self, stage: int, y: State) -> State:
         field = self.field
         time = torch.tensor(self._time(stage), dtype=field.like.dtype, device=field.like.device)
-        given = tuple(part.to(dtype) for part, dtype in zip(y, field.dtypes, strict=True))
-        slope = field.f(time, given if field.is_tuple else given[0])
-        return checked_slope(slope, y, field.is_tuple, "f", "y0")
+        return field.slope(time, y, field.args)
 
     def _time(self, stage: int) -> float:
-        """The stage's time; on a breakpoint, the nearest number on the side that the step reads."""
-        time, side = self.instants[stage]
-        if time not in self.field.breakpoints:
-            return float(time)
-        dtype = self.field.like.dtype
-        towards = torch.tensor(float("inf") * side, dtype=dtype)
-        return float(torch.nextafter(torch.tensor(float(time), dtype=dtype), towards))
+        return told_time(self.field, self.instants[stage])
 
     def accept(self) -> None:
         """A plain function keeps nothing."""
+
+
+def told_time(field: FunctionField, instant: Instant) -> float:
+    """What a function is told; on a breakpoint, the nearest number on the side that the step reads."""
+    time, side = instant
+    if time not in field.breakpoints:
+        return float(time)
+    dtype = field.like.dtype
+    towards = torch.tensor(float("inf") * side, dtype=dtype)
+    return float(torch.nextafter(torch.tensor(float(time), dtype=dtype), towards))
+
+
+class FunctionRows:
+    """A plain function that is read at another time for every example."""
+
+    scale = Fraction(1)
+
+    def __init__(self, field: FunctionField):
+        self.field, self.breakpoints = field, field.breakpoints
+
+    def slopes(self, span: Span, times: Tensor, y: State, rows: Tensor) -> State:
+        field = self.field
+        for end in span.ends:
+            times = torch.where(times == float(end.time), told_time(field, end), times)
+        given = times.to(field.like.device, field.like.dtype)
+        return field.slope(given, y, picked(field.args, rows, len(field.like)))
+
+
+def _check_per_example(scheme: Scheme, gradient: str) -> None:
+    if not scheme.is_adaptive:
+        raise ConfigError(f"per_example needs an adaptive method, got {scheme.name!r}, whose steps are given")
+    if gradient != "backprop":
+        raise ConfigError(f"per_example needs gradient='backprop', got {gradient!r}")
 
 
 @cache

@@ -1,6 +1,6 @@
 """How a block is run: a scheme on a fixed grid, or an embedded pair that chooses its own steps."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from anydepth.depth.grids import Grid, GridLike, unit_grid
@@ -24,10 +24,11 @@ class Solver:
         rtol: float | None = None,
         atol: float | None = None,
         max_steps: int | None = None,
+        per_example: bool | None = None,
     ) -> "Solver":
         """This solver with some settings replaced; settings that do not go together are refused."""
         chosen = self.scheme if scheme is None else SCHEMES[scheme]
-        given = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+        given = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "per_example": per_example}
         given = {name: value for name, value in given.items() if value is not None}
         if chosen.is_adaptive:
             if steps is not None:
@@ -36,7 +37,7 @@ class Solver:
                     "give rtol and atol instead of steps, or a fixed scheme such as 'rk4'"
                 )
             return Solver(chosen, None, replace(self.tolerance or Tolerance(), **given))
-        if given:
+        if given and given != {"per_example": False}:
             raise ConfigError(
                 f"scheme {chosen.name!r} has fixed steps, got {', '.join(given)}; give steps, or an adaptive scheme"
             )
@@ -55,12 +56,12 @@ class Solver:
         if self.grid is not None:
             return {"scheme": self.scheme.name, "steps": self.grid.describe()}
         tolerance = self.tolerance or Tolerance()
-        limits = {"rtol": tolerance.rtol, "atol": tolerance.atol, "max_steps": tolerance.max_steps}
-        return {"scheme": self.scheme.name, **limits}
+        return {"scheme": self.scheme.name, **asdict(tolerance)}
 
     def __str__(self) -> str:
         if self.tolerance is not None:
-            return f"{self.scheme.name} rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}"
+            each = " per example" if self.tolerance.per_example else ""
+            return f"{self.scheme.name} rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}{each}"
         return f"{self.scheme.name} x {self.steps}"
 
 

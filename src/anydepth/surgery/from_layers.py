@@ -132,7 +132,7 @@ def _block_of(piece: Piece, branches: bool, ignored: Sequence[str], settings: di
         for name, part in block.lifted.items():
             values = [part.kind.encode(table[name].detach()) for table in tables[:: count // sizes[name]]]
             block.stored(name).copy_(torch.stack(values))
-    return block
+    return block.train(piece.layers[0].training)
 
 
 def _distinct(tensors: Sequence[Tensor]) -> int:

@@ -91,11 +91,15 @@ def set_solver(
     atol: float | None = None,
     max_steps: int | None = None,
     where: Where = None,
+    per_example: bool | None = None,
 ) -> Model:
-    """Run the same weights with another scheme, number of steps or tolerance, in place."""
+    """Run the same weights with another scheme, number of steps or tolerance, in place.
+
+    With `per_example`, an adaptive scheme chooses the steps of every example of a batch by itself.
+    """
     blocks = blocks_of(model, where)
     grids = _grids(steps, blocks)
-    limits = {"rtol": rtol, "atol": atol, "max_steps": max_steps}
+    limits = {"rtol": rtol, "atol": atol, "max_steps": max_steps, "per_example": per_example}
     chosen = {n: b.solver.changed(scheme=scheme, steps=grids[n], **limits) for n, b in blocks.items()}
     for name, block in blocks.items():
         block.set_solver(**chosen[name].describe())

@@ -23,6 +23,7 @@ from anydepth.runs.config import ModelSettings, RunConfig
 from anydepth.runs.folder import Run, open_run
 from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.resnet_blocks import as_blocks
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign.declared import nets
@@ -31,7 +32,6 @@ from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Findings
 from anydepth_papers.judge.rules import not_run
 from anydepth_papers.judge.study import Study
 from anydepth_papers.nets.image_configs import image_config
-from anydepth_papers.nets.resnets import as_blocks
 
 CAMPAIGN = {
     "rk4": "constants-rk4",

@@ -1,0 +1,1 @@
+"""Depth per example: a coarse answer first, refined only where it is unsure."""

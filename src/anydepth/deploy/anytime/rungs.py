@@ -1,0 +1,74 @@
+"""The forms that an anytime net climbs: the same weights with fewer evaluations, and the model's own solver on top."""
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from anydepth.deploy.recalibrate import recalibrate
+from anydepth.errors import ConfigError
+from anydepth.surgery.blocks import blocks_in, blocks_of
+from anydepth.surgery.resize import set_solver
+from anydepth.surgery.summary import summary
+
+FormLike = str | tuple[str, int]
+"""A scheme and a number of steps for every block: "midpoint x 2" or ("midpoint", 2)."""
+COARSE = (("euler", 1), ("midpoint", 1), ("euler", 2), ("midpoint", 2), ("midpoint", 4))
+"""Tried by default, where they take fewer evaluations than the model."""
+CHEAP = 0.6
+"""Of the model's evaluations: a form that takes more is no coarse one by default."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How all blocks of a coarse form are run."""
+
+    scheme: str
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme} x {self.steps}"
+
+
+def way_of(form: FormLike) -> Way:
+    """From either way of writing it."""
+    parts = [part.strip() for part in form.split(" x ")] if isinstance(form, str) else list(form)
+    if len(parts) != 2 or not str(parts[1]).isdigit():
+        raise ConfigError(f"a form of an anytime net is a scheme and steps, such as 'midpoint x 2', got {form!r}")
+    return Way(str(parts[0]), int(parts[1]))
+
+
+def evaluations_of(model: nn.Module) -> int | None:
+    """Of all units in a pass; None where a scheme chooses its own steps."""
+    return None if any(block.plan is None for block in blocks_in(model).values()) else summary(model).nfe
+
+
+def in_way(model: nn.Module, way: Way, batches: Sequence[Any] | None) -> nn.Module:
+    """A copy run in another way, its running statistics estimated afresh there if batches are given."""
+    found = set_solver(deepcopy(model), scheme=way.scheme, steps=way.steps)
+    return found if batches is None else recalibrate(found, batches)
+
+
+def ways_of(model: nn.Module, forms: Iterable[FormLike] | None) -> list[Way]:
+    """The coarse ways that were asked for, in their order; by default those of `COARSE` that are cheap, and the
+    model's own scheme with half and a quarter of its steps."""
+    if forms is not None:
+        found = [way_of(form) for form in forms]
+        if not found:
+            raise ConfigError("forms of an anytime net are empty; name at least one, or leave forms out")
+        return found
+    own, blocks = evaluations_of(model), blocks_of(model)
+    wanted = [Way(*pair) for pair in COARSE]
+    steps = {(block.scheme.name, block.steps) for block in blocks.values()}
+    if own is not None and len(steps) == 1:
+        scheme, count = next(iter(steps))
+        wanted += [Way(scheme, n) for n in ((count or 0) // 4, (count or 0) // 2) if n]
+    return [way for way in dict.fromkeys(wanted) if own is None or _cost(model, way) <= CHEAP * own]
+
+
+def _cost(model: nn.Module, way: Way) -> int:
+    blocks = blocks_of(model).values()
+    stages = {block.solver.changed(scheme=way.scheme, steps=way.steps).scheme.stages for block in blocks}
+    return stages.pop() * way.steps * len(blocks)

@@ -1,0 +1,257 @@
+"""`ad.smooth`: a stack that others trained made fit for other depths, and what came of it in every form."""
+
+from collections.abc import Iterable, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from anydepth.data.order import Draw
+from anydepth.data.order import batches as batches_of_epoch
+from anydepth.data.table import Augment, Batch
+from anydepth.deploy.recalibrate import BATCHES, recalibrate, training_batches
+from anydepth.errors import ConfigError, DataError, NumericalError
+from anydepth.measure.answers import answer
+from anydepth.measure.evaluation import batches_of, evaluating, fitting
+from anydepth.measure.predictions import Reader, examples_of, is_finite
+from anydepth.printing import text_table
+from anydepth.reporting import Report
+from anydepth.runs.folder import Run
+from anydepth.surgery.align import align as aligned
+from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.forms import Form, form_of, in_form
+from anydepth.surgery.resnet_blocks import as_blocks
+from anydepth.surgery.views import PartialForm, read_form, smaller_sizes, usual_forms
+from anydepth.train.any_depth import check_form
+from anydepth.train.smoothing import Epoch, Smoothing, shuffled, smoothed, smoothing_forms
+from anydepth.zoo.models.resnet import ResNet
+
+Model = TypeVar("Model", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class SmoothRow:
+    """One form before and after, with batch statistics estimated anew, but for the model as it is; None where outputs
+    are not finite."""
+
+    form: str
+    before: float | None
+    after: float | None
+    is_drawn: bool
+    """Whether it was trained in, beside the model as it is."""
+
+
+@dataclass(frozen=True)
+class SmoothReport:
+    """What smoothing did to every form of a model."""
+
+    rows: tuple[SmoothRow, ...]
+    metric: str
+    """accuracy (%), agreement (%) with the teacher where there are no labels, or rmse to it."""
+    evaluations: int
+    """Of units, that the fine-tuning took; the teacher's count."""
+    roughness: tuple[float, float]
+    """Relative change of kernels from layer to layer, before (aligned, if that was asked for) and after."""
+
+    def describe(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [(row.form + (" *" if row.is_drawn else ""), _told(row.before), _told(row.after)) for row in self.rows]
+        return f"{self.metric} of every form (* drawn)\n{text_table(('form', 'before', 'after'), rows)}"
+
+
+def smooth(
+    model: Model,
+    batches: Iterable[Any],
+    teacher: nn.Module | None = None,
+    epochs: int = 10,
+    forms: Iterable[Any] | None = None,
+    *,
+    validation: Iterable[Any] | None = None,
+    align: bool = True,
+    classes: bool | None = None,
+    report: Report | None = None,
+    **settings: Any,
+) -> tuple[Model, SmoothReport]:
+    """A new model that survives other depths and sizes, fine-tuned from a trained stack of layers; and a report.
+
+    In every step the model as it is and drawn forms of it learn from the teacher, and a penalty on the differences over
+    depth of its kernels makes neighbouring layers alike. The model given stays as it is.
+
+    Args:
+        batches: inputs, pairs of inputs and labels, or dicts of keywords; labels are only counted right or wrong.
+        teacher: what to learn from; by default the model as it was.
+        forms: numbers of steps, or mappings such as {"steps": 4, "size": 4}; by default half and a quarter of steps,
+            size and both.
+        validation: what the report is made on; by default the batches that were trained on, which flatters it.
+        align: first bring the hidden units of neighbouring layers into the same order, which changes no output.
+        classes: whether outputs are scores of classes; by default labels tell, and without labels they are.
+        settings: penalty, draws, distill, lr, momentum, clip, temperature, seed; see `Smoothing`.
+    """
+    known = Smoothing.__dataclass_fields__
+    odd = sorted(set(settings) - set(known))
+    if odd:
+        raise ConfigError(f"smooth has no setting {odd[0]!r}; expected some of {', '.join(known)}")
+    found = _examples(batches, "batches to learn from")
+    judged = found if validation is None else _examples(validation, "validation data to judge smoothing by")
+    chosen = Smoothing(epochs=epochs, **settings)
+    asked = None if forms is None else tuple(read_form(form) for form in forms)
+    has_classes = _has_classes(found) if classes is None else classes
+    epoch = shuffled(found, chosen.seed)
+    return smooth_on(model, epoch, judged, found[:BATCHES], teacher, asked, chosen, align, has_classes, report)
+
+
+def smooth_on(
+    model: Model,
+    epoch: Epoch,
+    judged: Sequence[Batch],
+    statistics: Sequence[Batch],
+    teacher: nn.Module | None,
+    forms: tuple[PartialForm, ...] | None,
+    settings: Smoothing,
+    align: bool,
+    classes: bool,
+    report: Report | None = None,
+) -> tuple[Model, SmoothReport]:
+    """The same, with batches made anew for every epoch, and others to judge by and to take batch statistics from."""
+    blocks_of(model)
+    chosen = smoothing_forms(model) if forms is None else forms
+    for form in chosen:
+        check_form(form, model)
+    tell = report or (lambda what, share: None)
+    goal = deepcopy(model) if teacher is None else teacher
+    start = aligned(deepcopy(model)) if align else deepcopy(model)
+    reader = _Judge(judged, statistics, goal, classes)
+    shown = report_forms(model, chosen)
+    before = {form: reader(model, form) for form in shown}
+    rough = relative_roughness(start)
+    result, spent = smoothed(start, epoch, chosen, settings, goal, classes, tell)
+    result = recalibrate(result, statistics) if settings.epochs else result
+    drawn = {form.of(model) for form in chosen} if settings.draws else set()
+    rows = tuple(SmoothRow(str(f), before[f], reader(result, f), f in drawn) for f in shown)
+    return result, SmoothReport(rows, reader.metric, spent, (rough, relative_roughness(result)))
+
+
+def report_forms(model: nn.Module, drawn: Sequence[PartialForm]) -> list[Form]:
+    """The model as it is, twice its steps, half of them down to 1, smaller sizes, both, and what was drawn."""
+    own = form_of(model)
+    steps, sizes = usual_forms(model), smaller_sizes(model)
+    both = [PartialForm(steps=f.steps, size=k) for f, k in zip(steps, sizes, strict=False)]
+    asked = [PartialForm(), PartialForm(steps=2 * (own.steps or 1)), *steps, *(PartialForm(size=k) for k in sizes)]
+    return list(dict.fromkeys(form.of(model) for form in (*asked, *both, *drawn)))
+
+
+class _Judge:
+    """Judges forms of models, each with batch statistics estimated anew."""
+
+    def __init__(self, examples: Sequence[Batch], statistics: Sequence[Batch], teacher: nn.Module, classes: bool):
+        self.examples, self.statistics, self.reader = examples, statistics, Reader(examples, classes)
+        self.has_labels = classes and self.reader.has_labels
+        self.metric = "accuracy" if self.has_labels else "agreement" if classes else "rmse"
+        self.goal = self._outputs(teacher)
+
+    def __call__(self, model: nn.Module, form: Form) -> float | None:
+        try:
+            is_own = form == form_of(model)
+            outputs = self._outputs(model if is_own else recalibrate(in_form(model, form), self.statistics))
+        except NumericalError:
+            return None
+        if outputs is None or self.goal is None or not is_finite(outputs):
+            return None
+        if self.has_labels:
+            return self.reader.accuracy(outputs)
+        if self.metric == "agreement":
+            same = self.reader.same(self.goal, outputs)
+            return None if same is None else same.percent
+        gaps = [(one - other).square().mean().item() for one, other in zip(outputs, self.goal, strict=True)]
+        return (sum(gaps) / len(gaps)) ** 0.5
+
+    def _outputs(self, model: nn.Module) -> list[Tensor]:
+        with evaluating(model):
+            return [answer(model, fitting(model, example).inputs).cpu() for example in self.examples]
+
+
+def relative_roughness(model: nn.Module) -> float:
+    """Root of the summed squared differences between kernels of neighbouring layers, relative to the kernels."""
+    gap = size = 0.0
+    for block in blocks_of(model).values():
+        for name, part in block.lifted.items():
+            stored = block.stored(name)
+            if (
+                isinstance(stored, nn.Parameter)
+                and len(part.shape) >= 2
+                and part.function.is_linear
+                and len(stored) > 1
+            ):
+                gap += (stored[1:] - stored[:-1]).detach().double().square().sum().item() / (len(stored) - 1)
+                size += stored.detach().double().square().sum().item() / len(stored)
+    return (gap / size) ** 0.5 if size else 0.0
+
+
+def smooth_run(
+    run: Run,
+    root: Path | None,
+    teacher: nn.Module | None,
+    forms: tuple[PartialForm, ...] | None,
+    settings: Smoothing,
+    align: bool = True,
+    report: Report | None = None,
+) -> tuple[nn.Module, SmoothReport]:
+    """A run's model, smoothed on its training part, augmented as in its training, and judged on its validation part.
+
+    A plain ResNet is made of blocks first, which is the same function.
+    """
+    own = run.model()
+    model = as_blocks(own).eval() if isinstance(own, ResNet) else own
+    dataset, facts, data = run.dataset(root), run.facts, run.config.data
+    held = dataset.part("validation")
+    if not len(held):
+        raise DataError(
+            f"{run.folder} holds out no validation part to judge smoothing by; train it with data.validation"
+        )
+    table, augment = dataset.part("train"), Augment(data.crop, data.flip, data.hide)
+
+    def epoch(number: int) -> Sequence[Batch]:
+        draw = Draw(settings.seed, number)
+        return _Lazily(
+            [*batches_of_epoch(draw, len(table), run.config.training.batch, table.lengths)],
+            lambda indices: table.batch(indices, facts, augment if any(augment) else None, draw),
+        )
+
+    judged = list(batches_of(held, facts, run.config.evaluation.batch))
+    statistics = training_batches(run, root, dataset)
+    goal = own if teacher is None else teacher
+    return smooth_on(model, epoch, judged, statistics, goal, forms, settings, align, facts.task != "regress", report)
+
+
+class _Lazily(Sequence[Batch]):
+    """Batches that are made when they are asked for."""
+
+    def __init__(self, plans: list[Any], make: Any):
+        self.plans, self.make = plans, make
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.make(self.plans[place])
+
+
+def _examples(batches: Iterable[Any], what: str) -> list[Batch]:
+    listed = list(batches)
+    if not listed:
+        raise DataError(f"there is no {what}; give smooth batches of inputs, or of inputs and labels")
+    return examples_of(listed)
+
+
+def _has_classes(batches: Sequence[Batch]) -> bool:
+    targets = batches[0].targets
+    return not targets.numel() or not targets.is_floating_point()
+
+
+def _told(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.2f}"

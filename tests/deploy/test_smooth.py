@@ -1,0 +1,157 @@
+"""Smoothing: trained stacks fine-tuned to survive other depths."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import anydepth as ad
+from anydepth.errors import ConfigError, DataError, ShapeError
+from anydepth.surgery.blocks import blocks_of
+from anydepth.train.training import train
+from command import assert_refused, run_command
+from small_runs import tiny
+
+
+class Residual(nn.Module):
+    def __init__(self, width=6):
+        super().__init__()
+        self.norm, self.first, self.second = nn.BatchNorm1d(width), nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.second(self.first(self.norm(x)).relu())
+
+
+def stack(layers=4, seed=0):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 6), *(Residual() for _ in range(layers)), nn.Linear(6, 4))
+    model.train()(torch.randn(64, 3))
+    return ad.from_layers(model.eval())
+
+
+def data(count=4, seed=1):
+    draw = torch.Generator().manual_seed(seed)
+    inputs = [torch.randn(32, 3, generator=draw) for _ in range(count)]
+    return [(x, (x[:, 0] > 0).long() + 2 * (x[:, 1] > 0).long()) for x in inputs]
+
+
+def state(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(one, two):
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_the_original_and_the_teacher_stay_as_they_are():
+    model, teacher = stack(), stack(seed=1)
+    before, taught, modes = state(model), state(teacher), [m.training for m in model.modules()]
+    smoothed, _ = ad.smooth(model, data(), teacher, epochs=1)
+    assert same(state(model), before)
+    assert same(state(teacher), taught)
+    assert [m.training for m in model.modules()] == modes
+    assert not same(state(smoothed), before)
+    assert all(parameter.requires_grad for parameter in smoothed.parameters())
+
+
+def test_the_same_seed_twice_is_the_same_bits():
+    one, two, other = (ad.smooth(stack(), data(), epochs=1, seed=seed)[0] for seed in (0, 0, 1))
+    assert same(state(one), state(two))
+    assert not same(state(one), state(other))
+
+
+def test_without_epochs_only_hidden_units_are_reordered():
+    model = stack()
+    smoothed, report = ad.smooth(model, data(), epochs=0)
+    x = data()[0][0]
+    torch.testing.assert_close(smoothed(x), model(x))
+    assert report.evaluations == 0
+
+
+def test_the_report_tells_every_form_before_and_after():
+    smoothed, report = ad.smooth(stack(), data(), epochs=2, forms=[2, {"steps": 1, "size": 1}], validation=data(2, 9))
+    forms = {row.form: row for row in report.rows}
+    assert {"constant:4, euler x 4", "constant:4, euler x 8", "constant:4, euler x 2", "constant:1, euler x 1"} <= set(
+        forms
+    )
+    assert {name for name, row in forms.items() if row.is_drawn} == {"constant:4, euler x 2", "constant:1, euler x 1"}
+    assert report.metric == "accuracy"
+    assert "constant:4, euler x 2 *" in str(report)
+    assert report.roughness[1] < report.roughness[0]
+    assert next(iter(blocks_of(smoothed).values())).steps == 4
+
+
+def test_without_labels_forms_are_compared_with_the_teacher():
+    _, report = ad.smooth(stack(), [x for x, _ in data()], epochs=1)
+    assert report.metric == "agreement"
+    assert report.rows[0].before == 100
+    _, report = ad.smooth(stack(), [x for x, _ in data()], epochs=1, classes=False)
+    assert report.metric == "rmse"
+    assert report.rows[0].before == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        ({"forms": [8]}, ConfigError, "more steps than the model"),
+        ({"teacher": nn.Linear(3, 5)}, ShapeError, "take a teacher of the same task"),
+        ({"validation": []}, DataError, "no validation data"),
+        ({"epochs": -1}, ConfigError, "epochs must be a whole number"),
+        ({"penalty": float("nan")}, ConfigError, "penalty must be a finite number"),
+        ({"rate": 1}, ConfigError, "smooth has no setting 'rate'"),
+    ],
+)
+def test_impossible_requests_are_one_line(given, error, told):
+    with pytest.raises(error, match=told) as caught:
+        ad.smooth(stack(), data(1), **({"epochs": 1} | given))
+    assert "\n" not in str(caught.value)
+
+
+def test_no_batches_and_no_blocks_are_refused():
+    with pytest.raises(DataError):
+        ad.smooth(stack(), [])
+    with pytest.raises(ConfigError, match="no ContinuousBlock"):
+        ad.smooth(nn.Linear(3, 4), data(1), epochs=1)
+
+
+RESNET = ("model.name=resnet", 'model.options={"channels": [4], "layers": 4, "pool": 4}')
+
+
+def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsys):
+    run = train(tiny(*RESNET), tmp_path / "run")
+    before = load_file(run.folder / "model.safetensors")
+    out = tmp_path / "smooth"
+    done = run_command(capsys, "smooth", run.folder, "--out", out, "--epochs", "1", "--json")
+    assert json.loads(done.out)["rows"][0]["form"] == "constant:4, euler x 4"
+    assert same(before, load_file(run.folder / "model.safetensors"))
+    small = run_command(capsys, "compress", out, "--steps", "2", "--out", tmp_path / "small", "--json")
+    assert json.loads(small.out)["nfe"] == {"from": 4, "to": 2}
+    refused = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--steps", "9")
+    assert_refused(refused, 2, "more steps than the model")
+    assert_refused(
+        run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--steps", "a"), 2, "--steps takes"
+    )
+    bare = train(tiny(*RESNET, "data.validation=0"), tmp_path / "bare")
+    assert_refused(run_command(capsys, "smooth", bare.folder, "--out", tmp_path / "no"), 3, "no validation part")
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.slow
+def test_digits_smoothing_saves_other_depths(tmp_path):
+    """The trial that smoothing was made after: a ResNet of 8 units on digits, here in fewer epochs."""
+    settings = ("data.limit=null", "data.validation=200", 'training={"epochs": 12, "batch": 32}')
+    net = ("model.name=resnet", 'model.options={"channels": [16], "layers": 8, "pool": 4}')
+    run = train(tiny(*settings, *net, 'schedule={"name": "cosine"}', "evaluation.every=12"), tmp_path / "run")
+    from anydepth.deploy.smooth import smooth_run
+    from anydepth.train.smoothing import Smoothing
+
+    _, report = smooth_run(run, None, None, None, Smoothing(epochs=6))
+    found = {row.form: row for row in report.rows}
+    own, half, quarter = (found[f"constant:8, euler x {steps}"] for steps in (8, 4, 2))
+    assert own.after >= own.before - 1
+    assert half.after >= own.before - 3 > half.before
+    assert quarter.after > quarter.before + 10
+    small = found["constant:4, euler x 8"]
+    assert small.after > small.before
