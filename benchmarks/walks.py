@@ -91,7 +91,7 @@ def odeint_walks() -> Iterator[tuple[str, set[str]]]:
 def run_walks() -> Iterator[tuple[str, set[str]]]:
     """A training of the recipe digits: its last batch, its last checkpoint, and a compression of its run."""
     found: dict[str, set[str]] = {}
-    walks = {"_step": "one batch of `anydepth train`", "save": "a checkpoint, from `Trainer.save` to the disk"}
+    walks = {"take_step": "one batch of `anydepth train`", "save": "a checkpoint, from `Trainer.save` to the disk"}
     kept = {name: getattr(Trainer, name) for name in walks}
 
     def wrapped(name: str) -> Callable[..., Any]:

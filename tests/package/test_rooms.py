@@ -4,9 +4,9 @@ import pytest
 from torch import nn
 
 import anydepth as ad
+from anydepth.block.paths import GRADIENTS
 from anydepth.errors import ConfigError
 from anydepth.runs.config import RunConfig, read_config
-from anydepth.solve.adjoint import GRADIENTS
 from anydepth.train.control.controller import CONTROLLERS
 from small_runs import TINY, tiny
 
@@ -23,7 +23,7 @@ def test_controllers_of_a_config_are_the_registered_ones():
     assert {variant.model_fields["name"].default for variant in variants} - {"none", "own"} == set(CONTROLLERS)
 
 
-@pytest.mark.parametrize("mode", GRADIENTS)
+@pytest.mark.parametrize("mode", GRADIENTS.names())
 def test_gradient_modes_of_a_config_are_those_of_the_solvers(mode):
     assert tiny(f"model.gradient={mode}").model.gradient == mode
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from anydepth.block.form import KEY, SavedForm, form_under
 from anydepth.block.passes import Held, Kind, Lifted, Outcome, Pass, PerThread, commit
-from anydepth.block.paths import along, route, run
+from anydepth.block.paths import GRADIENTS, along, route, run
 from anydepth.block.retired import watch_retired
 from anydepth.block.roles import aliases_of, lift, make_units, replace, roles_of, tensors_of
 from anydepth.depth.bases import Basis
@@ -21,7 +21,6 @@ from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, NumericalError, UnitError, choices
 from anydepth.solve.adaptive import Across, Stats
-from anydepth.solve.adjoint import GRADIENTS
 from anydepth.solve.plan import Plan
 from anydepth.solve.solver import Solver, make_solver
 from anydepth.solve.tensors import (
@@ -239,8 +238,7 @@ class ContinuousBlock(nn.Module):
 
     def set_gradient(self, mode: str, segment: int = 1) -> None:
         """Choose the gradient mode: backprop, checkpoint (every `segment` steps), adjoint or kkt."""
-        if mode not in GRADIENTS:
-            raise ConfigError(f"unknown gradient mode {mode!r}; {choices(mode, GRADIENTS)}")
+        GRADIENTS[mode]  # which refuses unknown ones
         if not isinstance(segment, int) or segment < 1:
             raise ConfigError(f"segment must be a whole number of steps, at least 1, got {segment!r}")
         self.gradient, self.segment = mode, segment

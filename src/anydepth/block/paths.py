@@ -41,6 +41,15 @@ class ShapeRefusal(str):
 _MOST_SHAPES = 64
 """Kept for a unit."""
 
+GradientMode = Callable[[Pass, State, UnitField], tuple[State, Stats]]
+"""Runs a pass so that its gradients will be found in some way: the state at depth 1, and what it took."""
+
+GRADIENTS: Registry[GradientMode] = Registry("gradient mode")
+"""By name. backprop keeps every activation; checkpoint keeps the state between segments of steps and computes the
+rest again, with the same random numbers: exact; adjoint keeps the result only and integrates the state and the adjoint
+equation backward in time (Neural ODE); kkt keeps the state at the grid's points and integrates the adjoint equation
+alone (ANODEV2 eq 7). The last two are approximate: as good as the solver, and the adjoint as the state's way back."""
+
 PATHS: Registry[Attempt] = Registry("path", package="anydepth.fast")
 """The faster paths by name."""
 
@@ -178,11 +187,7 @@ def _solved(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
         return _forward(given, y, field)
     if given.solver.tolerance is not None and given.solver.tolerance.per_example:
         raise ConfigError(f"per_example needs gradient='backprop', got {given.gradient!r}; use set_gradient")
-    if given.gradient == "checkpoint":
-        return _forward(given, y, field, checkpointed)
-    if given.gradient == "kkt" and given.plan is None:
-        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {given.solver.scheme.name!r}")
-    return by_adjoint(given, y, field, partial(_forward, given, y, field))
+    return GRADIENTS[given.gradient](given, y, field)
 
 
 def _along(given: Pass, y: State, field: UnitField, times: Sequence[Fraction]) -> dict[Fraction, State]:
@@ -214,6 +219,26 @@ def _forward(given: Pass, y: State, field: UnitField, wrap: Wrap | None = None) 
     kept = [y, *states]
     watch(given, kept)
     return kept[-1], stats_of(plan)
+
+
+GRADIENTS.add("backprop", _forward)
+
+
+@GRADIENTS.register("checkpoint")
+def _checkpoint(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
+    return _forward(given, y, field, checkpointed)
+
+
+@GRADIENTS.register("adjoint")
+def _adjoint(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
+    return by_adjoint(given, y, field, partial(_forward, given, y, field))
+
+
+@GRADIENTS.register("kkt")
+def _kkt(given: Pass, y: State, field: UnitField) -> tuple[State, Stats]:
+    if given.plan is None:
+        raise ConfigError(f"gradient='kkt' needs a scheme with fixed steps, got {given.solver.scheme.name!r}")
+    return by_adjoint(given, y, field, partial(_forward, given, y, field))
 
 
 def stats_of(plan: Plan) -> Stats:

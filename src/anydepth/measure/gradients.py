@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
-from anydepth.errors import ConfigError, choices
-from anydepth.solve.adjoint import GRADIENTS
+from anydepth.block.paths import GRADIENTS
+from anydepth.errors import ConfigError
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_gradient, set_solver
 
@@ -36,17 +36,17 @@ class Compared:
 def compare_gradients(
     model: nn.Module,
     loss: Callable[[nn.Module], Tensor],
-    modes: Sequence[str] = GRADIENTS,
+    modes: Sequence[str] | None = None,
     refinements: Sequence[int] = (1, 2, 4),
     double: bool = True,
 ) -> list[Compared]:
-    """Each mode against backprop through the same steps, with as many steps as the model has and with more.
+    """Each mode, by default all, against backprop through the same steps: with the model's steps and with more.
 
     Works on a copy, in double precision by default so that rounding does not hide the order.
     """
+    modes = [EXACT, *(mode for mode in GRADIENTS if mode != EXACT)] if modes is None else modes
     for mode in modes:
-        if mode not in GRADIENTS:
-            raise ConfigError(f"unknown gradient mode {mode!r}; {choices(mode, GRADIENTS)}")
+        GRADIENTS[mode]  # which refuses unknown ones
     rows = []
     for factor in refinements:
         copy = deepcopy(model).double() if double else deepcopy(model)

@@ -34,7 +34,7 @@ class DataSettings(Settings):
 
 
 def _is_gradient_mode(name: str) -> str:
-    from anydepth.solve.adjoint import GRADIENTS  # with torch, which reading a config should not need
+    from anydepth.block.paths import GRADIENTS  # with torch, which reading a config should not need
 
     if name not in GRADIENTS:
         raise ValueError(f"unknown gradient mode; {choices(name, GRADIENTS)}")

@@ -21,12 +21,6 @@ from anydepth.solve.checkpoint import RepeatableField, check_leaves
 from anydepth.solve.plan import Stages
 from anydepth.solve.tensors import State
 
-GRADIENTS = ("backprop", "checkpoint", "adjoint", "kkt")
-"""backprop keeps every activation; checkpoint keeps the state between segments of steps and computes the
-rest again, with the same random numbers: exact; adjoint keeps the result only and integrates the state and the adjoint
-equation backward in time (Neural ODE); kkt keeps the state at the grid's points and integrates the adjoint equation
-alone (ANODEV2 eq 7). The last two are approximate: as good as the solver, and the adjoint as the state's way back."""
-
 
 class ReadableField(RepeatableField, Protocol):
     """A field that can be read at any instant."""

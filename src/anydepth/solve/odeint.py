@@ -65,12 +65,13 @@ def odeint(
     parts = parts_of(y0, "y0")
     check_finite(parts, "y0")
     field = FunctionField(f, isinstance(y0, tuple), parts, tuple(exact(b) for b in breakpoints), args)
-    tolerance = Tolerance(**({"rtol": 1e-7, "atol": 1e-9, "max_steps": 100_000} | limits))
-    if per_example:
-        _check_per_example(scheme, gradient)
-        found = PerExample(FunctionRows(field), scheme, tolerance, "odeint").states(wide(parts), times)
-    elif scheme.is_adaptive:
-        found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(wide(parts), times)
+    if per_example or scheme.is_adaptive:
+        tolerance = Tolerance(**({"rtol": 1e-7, "atol": 1e-9, "max_steps": 100_000} | limits))
+        if per_example:
+            _check_per_example(scheme, gradient)
+            found = PerExample(FunctionRows(field), scheme, tolerance, "odeint").states(wide(parts), times)
+        else:
+            found = Adaptive(field, scheme, tolerance, "odeint", wrap).states(wide(parts), times)
     else:
         found = [wide(parts)]
         for start, end in pairwise(times):
