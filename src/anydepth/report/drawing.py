@@ -7,6 +7,8 @@ from math import isfinite
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
+from anydepth.extras import demand
+
 INK, SOFT, GRID = "#1b2430", "#5b6675", "#e3e7ec"
 PALETTE = ("#0b6e99", "#c2571a", "#2f8f5b", "#7b4fa3", "#b8336a", "#8a6d1d", "#3f5bb5", "#5b6675")
 SCHEME_COLOURS = {
@@ -65,6 +67,7 @@ class Drawing:
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Drawing]:
     """A figure of the given size in inches, in the look of all figures."""
+    demand("drawing figures", "matplotlib")
     from matplotlib import rc_context, rcParamsDefault
     from matplotlib.figure import Figure
 
