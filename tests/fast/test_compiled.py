@@ -1,7 +1,9 @@
 """ad.compile: one compiled step for every depth, with the results and gradients of the general path."""
 
+import gc
 import threading
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -203,6 +205,15 @@ def test_autocast_and_the_switch_lead_back():
     block(torch.randn(3, 4))
     assert block.stats.path == "general"
     assert "not asked for" in block.explain(torch.randn(3, 4))
+
+
+def test_a_compiled_block_that_nobody_holds_is_gone():
+    block = _block(steps=2)
+    _found(block, _x())
+    unit = weakref.ref(block.unit)
+    del block
+    gc.collect()
+    assert unit() is None
 
 
 def test_threads_share_a_compilation():
