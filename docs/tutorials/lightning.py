@@ -86,4 +86,4 @@ for epoch, verdict in judge.verdicts.items():
 # The form of every block is in the state dict, so that checkpoints of Lightning restore refined models without further help. A training that was stopped and
 # resumed ends with the same weights, solver and outputs.
 #
-# Accelerate and the Trainer of transformers: [existing layers](../layers.md#loops-of-others).
+# Accelerate and the Trainer of transformers: [existing layers](../layers.md#other-training-loops).
