@@ -37,6 +37,7 @@ LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the evidence, the pages at the top of the repository, the commands' help and the executed tutorials."""
+    _demand_complete_reference()
     for source, place in _outside().items():
         if source != "README.md":
             files.append(_generated(config, place, (ROOT / source).read_text()))
@@ -49,19 +50,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_nav(nav: Any, config: MkDocsConfig, files: Files) -> Any:
-    """Refuse a public name without a docstring, or without a place in the reference."""
-    pages = {path: path.read_text() for path in (ROOT / "docs/api").glob("*.md")}
-    if faults := public_names.faults("\n".join(pages.values())):
-        raise PluginError("the API reference is not complete:\n  " + "\n  ".join(faults))
-    return nav
-
-
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Links of the repository become links of the site; what the site does not have is named, not linked."""
     place = page.file.src_uri
     source = {there: here for here, there in _outside().items() if there != "index.md"}.get(place, f"docs/{place}")
     return LINK.sub(lambda found: _link(found[1], found[2], source, place), markdown)
+
+
+def _demand_complete_reference() -> None:
+    """Refuse a public name without a docstring, or without a place in the reference."""
+    pages = [path.read_text() for path in (ROOT / "docs/api").glob("*.md")]
+    if faults := public_names.faults("\n".join(pages)):
+        raise PluginError("the API reference is not complete:\n  " + "\n  ".join(faults))
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
