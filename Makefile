@@ -5,7 +5,7 @@ READY := .venv/.ready
 INTEGRATIONS := .venv-integrations
 DOCS := .venv-docs
 
-.PHONY: demo test test-integrations docs soak evidence studies campaign campaign-status lint check bench format clean
+.PHONY: demo test test-integrations docs soak evidence studies campaign campaign-status playground lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -44,6 +44,10 @@ campaign-status: $(READY)
 # and started again, it goes on where it was. Try a hundredth of it with SOAK='--share 0.01'.
 soak: $(READY)
 	$(BIN)/python tests/soak/run.py --table docs/reliability.md $(SOAK)
+
+# The page with two nets that run in the browser: docs/playground.html. Trains them if they are not there: about two minutes.
+playground docs/playground.html: $(READY)
+	$(BIN)/python playground/build.py --to docs/playground.html
 
 lint: $(READY)
 	$(BIN)/ruff check .
