@@ -19,7 +19,7 @@ test-integrations: $(INTEGRATIONS)/.ready
 	$(INTEGRATIONS)/bin/pytest tests -m integrations -rs
 
 # The documentation site, in site/index.html: tutorials are run, every public name must have a docstring, warnings are errors.
-docs: $(DOCS)/.ready
+docs: $(DOCS)/.ready docs/playground.html
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 
 # The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
