@@ -135,14 +135,10 @@ def test_goals_are_told_beside_ratios_and_pages_are_written_from_results(tmp_pat
 def test_sides_in_another_precision_and_on_another_device(capsys):
     seen = []
 
-    class Looks(torch.nn.Linear):
-        def forward(self, x):
-            seen.append(super().forward(x).dtype)
-            return super().forward(x)
-
+    layer = torch.nn.Linear(2, 2)
     use_precision("bf16")
     try:
-        answer(Looks(2, 2), torch.ones(1, 2))()
+        answer(lambda x: seen.append(layer(x).dtype) or x, torch.ones(1, 2))()
     finally:
         use_precision("float32")
     assert seen == [torch.bfloat16]
