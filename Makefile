@@ -3,8 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 INTEGRATIONS := .venv-integrations
+DOCS := .venv-docs
 
-.PHONY: demo test test-integrations soak evidence studies campaign campaign-status lint check bench format clean
+.PHONY: demo test test-integrations docs soak evidence studies campaign campaign-status playground lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -16,6 +17,10 @@ test: $(READY)
 # The tests with Lightning, Accelerate and transformers, which `make test` skips, in an environment of their own.
 test-integrations: $(INTEGRATIONS)/.ready
 	$(INTEGRATIONS)/bin/pytest tests -m integrations -rs
+
+# The documentation site, in site/index.html: tutorials are run, every public name must have a docstring, warnings are errors.
+docs: $(DOCS)/.ready docs/playground.html
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 
 # The pages of claims, from the results that `anydepth reproduce NAME --evidence papers/evidence` keeps.
 evidence: $(READY)
@@ -39,6 +44,10 @@ campaign-status: $(READY)
 # and started again, it goes on where it was. Try a hundredth of it with SOAK='--share 0.01'.
 soak: $(READY)
 	$(BIN)/python tests/soak/run.py --table docs/reliability.md $(SOAK)
+
+# The page with two nets that run in the browser: docs/playground.html. Trains them if they are not there: about two minutes.
+playground docs/playground.html: $(READY)
+	$(BIN)/python playground/build.py --to docs/playground.html
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -74,5 +83,11 @@ $(INTEGRATIONS)/.ready: pyproject.toml constraints.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lightning,accelerate,transformers]' -e papers
 	touch $@
 
+$(DOCS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]' -e papers
+	touch $@
+
 clean:
-	rm -rf .venv $(INTEGRATIONS) demo-output
+	rm -rf .venv $(INTEGRATIONS) $(DOCS) .cache site demo-output

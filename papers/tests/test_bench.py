@@ -6,12 +6,15 @@ import pytest
 import torch
 
 import anydepth as ad
+from anydepth.errors import ConfigError
 from anydepth.measure.cost import interleaved
 from anydepth_papers.bench import run
 from anydepth_papers.bench.cases import CASES
+from anydepth_papers.bench.goals import is_met, with_goals
+from anydepth_papers.bench.page import END, START, draw, rewrite
 from anydepth_papers.bench.peers import solvers
 from anydepth_papers.bench.scaling import GROWTH, exponent, growing
-from anydepth_papers.bench.sides import Loop, ThreeEighths, answers, close
+from anydepth_papers.bench.sides import Loop, ThreeEighths, answer, answers, close, use_precision
 from anydepth_papers.bench.timing import fastest, ratios
 from command import assert_refused, run_command
 
@@ -101,3 +104,47 @@ def test_a_side_that_fails_is_left_out_with_its_reason(monkeypatch):
 def test_a_process_that_fails_is_told():
     with pytest.raises(RuntimeError, match="'no such case' ended with 1"):
         run.measure_apart("no such case", 1, quick=True)
+
+
+def test_goals_are_told_beside_ratios_and_pages_are_written_from_results(tmp_path):
+    sides = {"anydepth": {"ratio": 0.5}, "anydepth frozen": {"ratio": 0.6}, "resnet": {"ratio": 1.0}}
+    found = with_goals("inference 16ch-32px", sides)
+    assert [row.get("goal") for row in found.values()] == [None, 0.5, None]
+    assert not is_met(found["anydepth frozen"])
+    assert with_goals("small field", {"anydepth, own class": {"ratio": 0.1}})["anydepth, own class"]["goal"] == 0.15
+    spread = {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "milliseconds": 2.0, "goal": 1.2}
+    about = {"date": "today", "cores": 2, "threads": 2, "torch": "2", "rounds": 1, "cpu": "a processor"}
+    case = {"base": "a", "sides": {"batch 1": spread, "batch 4": spread}, "failed": {}, "exponent": 0.5}
+    results = {"about": about, "cases": {"checkpoint": case, "growth batch": case}}
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n{START}\nold\n{END}\nbelow")
+    rewrite(page, results)
+    text = page.read_text()
+    assert text.startswith("above")
+    assert text.endswith("below")
+    assert "1.20 met" in text
+    assert "old" not in text
+    assert "batch^0.50" in text
+    draw(results, tmp_path / "growth.png")
+    assert (tmp_path / "growth.png").stat().st_size > 1000
+    page.write_text("no marks")
+    with pytest.raises(ConfigError, match="no place for tables"):
+        rewrite(page, results)
+
+
+def test_sides_in_another_precision_and_on_another_device(capsys):
+    seen = []
+
+    layer = torch.nn.Linear(2, 2)
+    use_precision("bf16")
+    try:
+        answer(lambda x: seen.append(layer(x).dtype) or x, torch.ones(1, 2))()
+    finally:
+        use_precision("float32")
+    assert seen == [torch.bfloat16]
+    with torch.device("meta"):
+        sides = CASES["resnet 16ch-32px"].make(False)
+        assert sides["resnet channels-last"]() is None
+    if not torch.cuda.is_available():
+        assert_refused(run_command(capsys, "bench", "--device", "cuda"), 2, "no GPU", "--device cpu")
+    assert_refused(run_command(capsys, "bench", "--precision", "fp8"), 2, "fp8", "bf16")

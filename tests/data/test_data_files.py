@@ -380,7 +380,7 @@ TINY_FAULTS = {
     "outside": ("val/val_annotations.txt", b"../val_0.JPEG\tn01\n", "line 1: expected a file name"),
     "no annotations": ("val/val_annotations.txt", b"\n", "no annotations"),
     "no classes": ("wnids.txt", b"\n\n", "no classes"),
-    "class twice": ("wnids.txt", b"n01\nn01\n", "line 2: 'n01' is not a new identifier"),
+    "class twice": ("wnids.txt", b"n01\nn01\n", "line 2: 'n01' is not a class identifier"),
     "class outside": ("wnids.txt", b"n01\n../n02\n", "line 2: '../n02' is not"),
     "not UTF-8": ("wnids.txt", b"n01\n\xff\n", "line 2: not UTF-8"),
     "bad words": ("words.txt", b"n01 goldfish\n", "words.txt, line 1"),

@@ -1,7 +1,10 @@
 """ad.compile: one compiled step for every depth, with the results and gradients of the general path."""
 
+import gc
 import threading
 import warnings
+import weakref
+from typing import Any
 
 import pytest
 import torch
@@ -50,9 +53,9 @@ def compiler() -> None:
     """For tests with Inductor itself."""
 
 
-def _block(kind=Normed, **options) -> ad.ContinuousBlock:
+def _block(kind: Any = Normed, **options: Any) -> Any:
     torch.manual_seed(0)
-    return ad.compile(ad.ContinuousBlock(kind, **options).double())  # pyright: ignore[reportReturnType]
+    return ad.compile(ad.ContinuousBlock(kind, **options).double())
 
 
 def _found(block: nn.Module, x: Tensor, *args: Tensor) -> list[Tensor]:
@@ -121,7 +124,8 @@ def test_time_arguments_frozen_weights_and_gradients_of_gradients():
         with ad.fast_paths(is_fast):
             wanted = [x, gate, *[p for p in block.parameters() if p.requires_grad]]
             first = torch.autograd.grad(block(x, gate).square().sum(), wanted, create_graph=True)
-            values.append(torch.autograd.grad(sum(g.square().sum() for g in first), wanted))
+            total = torch.stack([g.square().sum() for g in first]).sum()
+            values.append(torch.autograd.grad(total, wanted))
     for a, b in zip(*values, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
 
@@ -195,7 +199,7 @@ def test_without_a_compiler_it_runs_as_before(monkeypatch):
 
 
 def test_autocast_and_the_switch_lead_back():
-    block = ad.compile(ad.ContinuousBlock(Normed, steps=2))
+    block: Any = ad.compile(ad.ContinuousBlock(Normed, steps=2))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         block(torch.randn(3, 4))
     assert block.stats.path == "general"
@@ -203,6 +207,15 @@ def test_autocast_and_the_switch_lead_back():
     block(torch.randn(3, 4))
     assert block.stats.path == "general"
     assert "not asked for" in block.explain(torch.randn(3, 4))
+
+
+def test_a_compiled_block_that_nobody_holds_is_gone():
+    block = _block(steps=2)
+    _found(block, _x())
+    unit = weakref.ref(block.unit)
+    del block
+    gc.collect()
+    assert unit() is None
 
 
 def test_threads_share_a_compilation():

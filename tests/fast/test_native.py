@@ -1,12 +1,17 @@
 """Small fields as machine code: the same results as the general path, for any class of unit."""
 
+import gc
 import importlib.util
 import os
 import pickle
+import random
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -170,7 +175,7 @@ def test_hooks_are_called_and_transforms_work():
     handle = block.unit.b.register_forward_hook(lambda *_: calls.append(1))
     block(numbers(4, 3))
     assert len(calls) == 12
-    assert "watches" in block.stats.refused["native"]
+    assert "watch" in block.stats.refused["native"]
     handle.remove()
     block(numbers(4, 3))
     assert block.stats.path == "native"
@@ -335,6 +340,150 @@ def test_a_unit_that_changes_is_traced_again(monkeypatch):
     assert_agrees(block, x)
 
 
+SETTINGS = ModuleType("settings")
+
+
+class Namespace:
+    factor = 1.0
+
+
+class Reading(Own):
+    """Reads a number from one of the places that a unit's author may change later."""
+
+    table, hidden, config = {"factor": 1.0}, (nn.Hardtanh(),), SimpleNamespace(factor=1.0)
+
+    def __init__(self, where):
+        super().__init__()
+        self.where = where
+
+    def forward(self, x, options={"factor": 1.0}, plain=1.0):  # noqa: B006
+        if self.where == "import":
+            from settings import factor
+        elif self.where == "module":
+            factor = SETTINGS.factor
+        elif self.where == "class":
+            factor = Namespace.factor
+        elif self.where == "hidden":
+            factor = self.hidden[0].max_val
+        elif self.where == "default":
+            factor = plain
+        else:
+            factor = {"table": self.table, "options": options, "config": vars(self.config)}[self.where]["factor"]
+        return factor * super().forward(x)
+
+
+CHANGES = {
+    "import": lambda patch: patch.setattr(SETTINGS, "factor", 0.0),
+    "module": lambda patch: patch.setattr(SETTINGS, "factor", 0.0),
+    "class": lambda patch: patch.setattr(Namespace, "factor", 0.0),
+    "hidden": lambda patch: patch.setattr(Reading.hidden[0], "max_val", 0.0),
+    "default": lambda patch: patch.setattr(Reading.forward, "__defaults__", ({"factor": 1.0}, 0.0)),
+    "table": lambda patch: patch.setitem(Reading.table, "factor", 0.0),
+    "options": lambda patch: patch.setitem(Reading.forward.__defaults__[0], "factor", 0.0),
+    "config": lambda patch: patch.setattr(Reading.config, "factor", 0.0),
+}
+
+
+@pytest.mark.parametrize("where", CHANGES)
+def test_a_number_that_changes_outside_of_the_unit_is_seen(where, monkeypatch):
+    monkeypatch.setattr(SETTINGS, "factor", 1.0, raising=False)
+    monkeypatch.setitem(sys.modules, "settings", SETTINGS)
+    block, x = block_of(lambda: Reading(where), steps=2), numbers(4, 3)
+    assert not torch.equal(block(x), x)
+    assert block.stats.path == "native"
+    CHANGES[where](monkeypatch)
+    assert torch.equal(block(x), x)
+
+
+class Drawing(Own):
+    draw = staticmethod(random.random)
+
+    def forward(self, x):
+        return {"module": random.random, "numpy": np.random.rand, "bound": self.draw}[self.kind]() * super().forward(x)
+
+
+@pytest.mark.parametrize("kind", ["module", "numpy", "bound"])
+def test_numbers_that_python_draws_are_drawn_in_every_evaluation(kind):
+    block, x, found = block_of(type(kind, (Drawing,), {"kind": kind}), steps=2), numbers(4, 3), []
+    for is_fast in (True, False):
+        random.seed(0)
+        np.random.seed(0)
+        with ad.fast_paths(is_fast):
+            found.append(block(x))
+    assert torch.equal(*found)
+
+
+class Telling(Own):
+    def forward(self, x):
+        print(x.shape)  # noqa: T201
+        return super().forward(x)
+
+
+class Counter:
+    calls = 0
+
+    def count(self):
+        self.calls += 1
+
+
+class CountingOutside(Own):
+    counter = Counter()
+
+    def forward(self, x):
+        self.counter.count()
+        return super().forward(x)
+
+
+def test_what_a_unit_does_to_the_world_happens_in_every_evaluation(capsys):
+    for kind in (Telling, CountingOutside):
+        block = block_of(kind, steps=2)
+        block(numbers(4, 3))
+        block(numbers(4, 3))
+    assert capsys.readouterr().out.count("torch.Size") == 16
+    assert CountingOutside.counter.calls == 16
+
+
+def test_inference_mode_and_the_default_precision_are_seen():
+    class Asking(Own):
+        def forward(self, x):
+            factor = 2.0 if torch.is_inference_mode_enabled() or torch.get_default_dtype() == torch.float64 else 1.0
+            return factor * super().forward(x)
+
+    block, x = block_of(Asking, steps=2), numbers(4, 3)
+    with torch.no_grad():
+        plain = block(x)
+    with torch.inference_mode():
+        doubled = block(x)
+    assert not torch.equal(plain, doubled)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(block(x), doubled)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert block.stats.path == "native"
+
+
+def test_a_block_that_nobody_holds_is_gone_and_little_is_kept_of_one_that_changes():
+    block = block_of(steps=2)
+    block(numbers(4, 3))
+    unit = weakref.ref(block.unit)
+    del block
+    gc.collect()
+    assert unit() is None
+
+    class Scheduled(Own):
+        factor = 1.0
+
+        def forward(self, x):
+            return self.factor * super().forward(x)
+
+    block = block_of(Scheduled, steps=2)
+    for i in range(100):
+        block.unit.factor = float(i)
+        block(numbers(1, 3))
+    assert len(block.plan.kept["native"]) <= 64
+
+
 def test_a_unit_that_asks_whether_x_is_a_tensor_gets_the_right_answer():
     class Asking(Own):
         def forward(self, x):
@@ -415,9 +564,10 @@ def test_without_numba_all_goes_the_general_path(monkeypatch):
 
 
 def test_a_compilation_is_announced_in_one_line(monkeypatch, capsys):
-    from anydepth.fast.native import jit, solve_native
+    from anydepth.fast import announcing
+    from anydepth.fast.native import solve_native
 
-    monkeypatch.setattr(jit, "_ANNOUNCED", set())
+    monkeypatch.setattr(announcing, "_ANNOUNCED", set())
     monkeypatch.setattr(solve_native, "_ASKED", set())
     monkeypatch.setattr(solve_native, "is_at_hand", lambda *_: False)
     block = block_of(steps=2)

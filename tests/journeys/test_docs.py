@@ -1,29 +1,81 @@
-"""The code in README and guide runs, and every public name is documented somewhere."""
+"""The code in the documentation runs, every public name is documented, and the pages agree with the code."""
 
+import importlib.util
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TESTED_ELSEWHERE = {"extending.md": "test_extending.py", "index.md": "its code is that of README.md"}
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.py"))
+NEEDS = {"lightning": "lightning"}
+QUICK = {"your_own_layers"}
+
+
+def code_of(page: Path) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+
+
+def hook(name: str) -> ModuleType:
+    if name not in sys.modules:
+        found = importlib.util.spec_from_file_location(name, ROOT / f"docs/hooks/{name}.py")
+        assert found is not None
+        assert found.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(found)
+        found.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/guide.md",
-        "docs/layers.md",
-        "docs/training.md",
-        "docs/tagging.md",
-        "docs/data.md",
-        "docs/serve.md",
-    ],
+    "page", [page for page in PAGES if code_of(page) and page.name not in TESTED_ELSEWHERE], ids=lambda page: page.name
 )
-def test_code_on_the_page_runs(page):
-    code = "\n".join(re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
-    assert code
-    exec(compile(code, page, "exec"), {})  # noqa: S102
+def test_code_on_the_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code_of(page), str(page), "exec"), {"__name__": "__main__"})  # noqa: S102
+
+
+def test_the_home_page_shows_the_code_of_the_readme():
+    assert code_of(ROOT / "docs/index.md") == code_of(ROOT / "README.md")
+
+
+def mark(path: Path):
+    return pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("script", [mark(path) for path in TUTORIALS])
+def test_tutorials_run(script):
+    if script.stem in NEEDS:
+        pytest.importorskip(NEEDS[script.stem])
+    notebook = hook("notebook")
+    cells = notebook.run(script)
+    text, images = notebook.page(cells, script.stem)
+    assert len(images) == text.count("![Figure")
+    assert '"nbformat": 4' in notebook.notebook(cells)
+
+
+@pytest.mark.parametrize("script", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_are_in_the_navigation_and_the_overview(script):
+    assert f"tutorials/{script.stem}.md" in (ROOT / "mkdocs.yml").read_text()
+    assert f"({script.stem}.md)" in (ROOT / "docs/tutorials/index.md").read_text()
+
+
+def test_every_public_name_has_a_docstring_and_a_place_in_the_reference():
+    reference = "\n".join(page.read_text() for page in (ROOT / "docs/api").glob("*.md"))
+    assert hook("public_names").faults(reference) == []
+
+
+def test_a_name_without_a_place_in_the_reference_is_found():
+    assert any("ContinuousBlock" in fault for fault in hook("public_names").faults(""))
+
+
+def test_the_help_of_every_command_is_a_page():
+    page = hook("public_names").commands()
+    for command in ("anydepth train", "anydepth data fetch", "anydepth check"):
+        assert f"## {command}\n" in page
 
 
 def test_layers_in_the_docs_are_those_that_are_checked():
@@ -31,3 +83,16 @@ def test_layers_in_the_docs_are_those_that_are_checked():
     for layer in (ROOT / "src/anydepth").iterdir():
         if layer.is_dir() and layer.name != "__pycache__":
             assert f"`{layer.name}`" in listed
+
+
+def test_versions_agree():
+    import anydepth
+
+    for path in (
+        "pyproject.toml",
+        "papers/pyproject.toml",
+        "CITATION.cff",
+        "docs/citing.md",
+        "docs/getting-started.md",
+    ):
+        assert anydepth.__version__ in (ROOT / path).read_text(), path

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from functools import cache
 
+from anydepth import artifact
 from anydepth.runs.folder import open_run
 from anydepth.train.training import train
 from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash
@@ -37,20 +39,21 @@ def finished(folder, settings, processes):
 
 @cache
 def whole(kind, work):
-    """The run that nothing interrupts, and how long it takes; kept between starts of the soak."""
+    """The run that nothing interrupts, and how long it takes once all is imported."""
     settings, processes = KINDS[kind]
     folder = work / f"whole {kind}"
-    took = folder.with_suffix(".seconds")
-    if not took.exists():
+    for _ in range(2):
         shutil.rmtree(folder, ignore_errors=True)
         began = time.monotonic()
         finished(folder, settings, processes)
-        took.write_text(str(time.monotonic() - began))
-    return remains(folder), float(took.read_text())
+    return remains(folder), time.monotonic() - began
 
 
 def killed_training(kind):
-    """A part: one chunk is a training that is killed as often as the chunk has tries, then finished and compared."""
+    """A part: one chunk is a training that is killed as often as the chunk has tries, then finished and compared.
+
+    A kill that comes after the end is none: the training begins anew.
+    """
 
     def run(number, tries, work):
         settings, processes = KINDS[kind]
@@ -58,11 +61,8 @@ def killed_training(kind):
         chance, folder = random.Random(f"{kind} {number}"), work / f"killed {kind} {number}"
         shutil.rmtree(folder, ignore_errors=True)
         for _ in range(tries):
-            process = start(folder, settings, processes=processes)
-            if processes == 1:
-                kill_after(process, chance.uniform(0, seconds))
-            else:
-                kill_a_rank(process, chance, chance.uniform(0, seconds))
+            while not killed(start(folder, settings, processes=processes), processes, chance, seconds):
+                shutil.rmtree(folder)
         finished(folder, settings, processes)
         assert remains(folder) == wanted, "other bytes than the run that nothing interrupts"
         assert orphans(folder) == [], orphans(folder)
@@ -71,23 +71,28 @@ def killed_training(kind):
     return run
 
 
-def kill_a_rank(process, chance, seconds):
-    time.sleep(seconds)
+def killed(process, processes, chance, seconds):
+    """Kill a training, or one of its ranks, at a random moment; whether it was still running."""
+    if processes == 1:
+        return kill_after(process, chance.uniform(0, seconds)) is None
+    time.sleep(chance.uniform(0, seconds))
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
-    workers = re.findall(r"\d+", found)
-    if process.poll() is None:
+    workers, runs = re.findall(r"\d+", found), process.poll() is None
+    if runs:
         os.kill(int(chance.choice(workers)) if workers else process.pid, signal.SIGKILL)
     process.communicate()
+    return runs
 
 
 def named_points(number, tries, work):
-    """Every named point of a checkpoint and of a refinement, reached for the first to the fifth time."""
-    wanted, _ = in_process(work)
+    """Every named point of a checkpoint and of a refinement, when it is reached for the first time, the second, ..."""
+    wanted, passed = in_process(work)
     for place in range(number, number + tries):
-        point, times = POINTS[place % len(POINTS)], place // len(POINTS) + 1
+        point = POINTS[place % len(POINTS)]
+        times = place // len(POINTS) % passed[point] + 1
         folder = work / f"point {place}"
         shutil.rmtree(folder, ignore_errors=True)
-        train_and_crash(folder, config(), point, times)
+        assert train_and_crash(folder, config(), point, times), f"{point} was not reached"
         train(config(), folder, resume=True)
         assert remains(folder) == wanted, (point, times)
         assert orphans(folder) == [], (point, times)
@@ -96,10 +101,15 @@ def named_points(number, tries, work):
 
 @cache
 def in_process(work):
-    folder = work / "whole in process"
+    """The run that nothing interrupts, in this process, and how often it passes each named point."""
+    folder, passed = work / "whole in process", Counter()
     shutil.rmtree(folder, ignore_errors=True)
-    train(config(), folder)
-    return remains(folder), folder
+    artifact.watchers.append(lambda point: passed.update([point]))
+    try:
+        train(config(), folder)
+    finally:
+        artifact.watchers.pop()
+    return remains(folder), passed
 
 
 COMMANDS = {
@@ -121,18 +131,40 @@ def source(work):
     return folder, {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@cache
+def takes(name, work):
+    """How long a command takes once all is imported."""
+    run, _ = source(work)
+    where = work / f"whole {name}"
+    for _ in range(2):
+        shutil.rmtree(where, ignore_errors=True)
+        where.mkdir()
+        began = time.monotonic()
+        process = command(where / "told", name, run, *placed(COMMANDS[name][0], where))
+        _, err = process.communicate()
+        assert process.returncode == 0, err[-300:]
+    return time.monotonic() - began
+
+
+def placed(words, where):
+    """Words of a command that writes into a folder."""
+    return [where / word if str(word).startswith("made") else word for word in words]
+
+
 def killed_commands(number, tries, work):
     """compress, sweep and export in turns; after the kill whole or nothing, then made again; the source untouched."""
     run, before = source(work)
     for place in range(number * 10, number * 10 + tries):
         name = list(COMMANDS)[place % len(COMMANDS)]
-        words, check = COMMANDS[name]
+        check = COMMANDS[name][1]
         where = work / f"command {place}"
         shutil.rmtree(where, ignore_errors=True)
         where.mkdir()
-        words = [where / word if str(word).startswith("made") else word for word in words]
-        process = command(where / "told", name, run, *words)
-        kill_after(process, random.Random(place).uniform(0, 1.5))
+        words = placed(COMMANDS[name][0], where)
+        chance = random.Random(place)
+        while kill_after(command(where / "told", name, run, *words), chance.uniform(0, takes(name, work))) is not None:
+            shutil.rmtree(where)  # it was over before
+            where.mkdir()
         check(where)
         if not (name == "compress" and (where / "made").exists()):
             again = command(where / "told", name, run, *words)

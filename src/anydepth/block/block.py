@@ -88,7 +88,7 @@ class ContinuousBlock(nn.Module):
         name: str = "",
     ):
         super().__init__()
-        self.time, self.check_finite, self._here = time, check_finite, PerThread()
+        self.time, self.check_finite, self._here = time, check_finite, PerThread({})
         self._finite = FiniteFlag()
         self.history: tuple = ()
         self.across: Across | None = None

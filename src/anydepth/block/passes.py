@@ -163,8 +163,8 @@ Ready = Callable[[], Outcome]
 class PerThread(Images):
     """What a block keeps for every thread: the statistics of its last pass, and the image of the unit that it used."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, memory: dict[str, dict[Any, Any]] | None = None) -> None:
+        super().__init__(memory)
         self.stats = Stats()
 
 

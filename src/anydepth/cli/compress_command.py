@@ -47,6 +47,9 @@ def compress(
     sweep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the sweep that the budget needs; default: RUN.")
     ] = None,
+    per_block: Annotated[
+        bool, typer.Option("--per-block", help="Choose sizes and steps for every block by itself; needs a budget.")
+    ] = False,
     no_data: NoData = False,
     recalibrate: Annotated[
         bool,
@@ -66,6 +69,7 @@ def compress(
       anydepth compress runs/digits --size 4 --out runs/digits-4
       anydepth compress runs/digits --basis constant --size 4 --steps 4 --out runs/digits-short
       anydepth compress runs/digits --max-params 5000 --max-latency-ms 2 --out runs/digits-fit
+      anydepth compress runs/digits --max-drop 1 --per-block --out runs/digits-blocks
     """
     from anydepth.errors import ConfigError
     from anydepth.runs.folder import check_vacant, open_run, save_derived
@@ -76,6 +80,8 @@ def compress(
     if is_formed == (not budget.is_empty):
         told = "either a form or a budget, not both" if is_formed else "nothing to do"
         raise ConfigError(f"{told}; give --size, --basis, --steps or --scheme, or --max-params and the like")
+    if per_block and (is_formed or no_data):
+        raise ConfigError("--per-block needs a budget and data; give --max-params or --max-drop, and no form")
     parent = open_run(run)
     check_vacant(out)
     found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
@@ -83,6 +89,14 @@ def compress(
         model = parent.model()
         _check_smaller(model, basis, size)
         small = _formed(model, wanted, method)
+    elif per_block:
+        with progress() as report:
+            from anydepth.deploy.sweeps.per_block import fit_blocks
+
+            shaped = fit_blocks(parent, budget, data, report)
+        small, given, model = shaped.model, shaped.inputs, shaped.inputs.meter.model
+        found["per_block"] = shaped.describe()
+        transform |= {"blocks": found["per_block"]["blocks"], "budget": budget.describe()}
     else:
         if method != "project":
             raise ConfigError(f"with a budget the method is always projection, got --method {method}; leave it out")
@@ -204,6 +218,14 @@ def _lines(found: dict[str, Any]) -> list[str]:
         if told["remeasured_latency_ms"] is not None:
             lines.append(f"latency {told['remeasured_latency_ms']:.3g} ms, measured once more, batch {told['batch']}")
         lines += [escape(told["note"])] if told["note"] else []
+    if "per_block" in found:
+        told = found["per_block"]
+        for name, shape in told["blocks"].items():
+            lines.append(f"{escape(name)}: size {shape['size']}, {shape['steps'] or 'adaptive'} steps")
+        lines.append(
+            f"{told['metric']} {shown(told['metric'], told['value'])}, drop {told['drop']:.3g}, "
+            f"at most {told['most_drop']:.3g}"
+        )
     if "recalibrated" in found:
         told = found["recalibrated"]
         before, after = (shown(told["metric"], told[key]) for key in ("before", "after"))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from anydepth.data.files import LIMIT
 from anydepth.data.image_formats import PILLOW_FORMATS
 from anydepth.errors import AnydepthError, DataError
+from anydepth.extras import demand
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -103,6 +104,7 @@ def _check(path: Path, image: "Image", size: tuple[int, int] | None, most_pixels
 @contextmanager
 def _opened(path: Path, content: bytes | None) -> Iterator["Image"]:
     """A picture, opened but not decoded; whatever fails with it is told of the file."""
+    demand("reading images", "PIL")
     import PIL.Image
 
     try:

@@ -72,6 +72,8 @@ class Image:
         """Why faster paths cannot run such a unit, by their names; or cannot run it on an x of some shape."""
         self.chains: dict[str, Any] = {}
         """What faster paths know such a unit to be, by their names."""
+        self.memory: dict[str, dict[Any, Any]] = {}
+        """What faster paths keep about the unit, by their names; every image of it that a block makes has the same."""
         self._children = [
             {key: None if child is None else self.number[id(child)] for key, child in part.children.items()}
             for part in self.parts
@@ -136,8 +138,9 @@ def names_in(table: Mapping[str, Tensor | None]) -> dict[str, bool]:
 class Images(local):
     """The image of a unit that a thread used last; never saved, never copied, and made anew without harm."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: dict[str, dict[Any, Any]] | None = None) -> None:
         self._image: Image | None = None
+        self._memory = {} if memory is None else memory  # the same for all threads, as arguments of a `local` are
 
     def image(self, unit: nn.Module) -> Image | None:
         """What the unit looks like now; nothing under a compiler, which calls the unit itself."""
@@ -145,13 +148,14 @@ class Images(local):
             return None
         if self._image is None or not self._image.is_current(unit):
             self._image = Image(unit)
+            self._image.memory = self._memory
         return self._image
 
     def __deepcopy__(self, memo: dict) -> Self:
-        return type(self)()
+        return type(self)({})
 
     def __reduce__(self) -> tuple:
-        return type(self), ()
+        return type(self), ({},)
 
 
 class UnitCall(Protocol):

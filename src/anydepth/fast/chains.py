@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -78,33 +77,41 @@ class _Look:
     found: Program | str
 
 
-_LOOKS: "WeakKeyDictionary[nn.Module, dict[Any, _Look]]" = WeakKeyDictionary()
 _MOST_LOOKS = 16
+_WATCHED = "hooks watch the unit's modules"
 
 
 def found_program(given: Pass, y: Tensor) -> Program | str:
     """What the unit does with a row of x, or why the kernels cannot do it; kept as long as the unit does not change."""
-    looks = _LOOKS.setdefault(given.unit, {})
-    key = (y.shape, y.dtype, given.has_time, torch.is_grad_enabled())
+    looks: dict[Any, _Look] = {} if given.image is None else given.image.memory.setdefault("native", {})
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
+    key = (y.shape, y.dtype, given.has_time, *modes)
     look = looks.get(key)
-    guard = None if look is None else look.guard
+    guard = None if look is None or look.guard.modules[0] is not given.unit else look.guard
     if not are_unwatched(given.unit.modules() if guard is None else guard.modules):
-        return "the unit's modules have global hooks"
-    if look is not None and (look.guard.is_closed or isinstance(look.found, str)) and look.guard.holds():
+        return _WATCHED
+    if look is not None and guard is not None and (guard.is_closed or isinstance(look.found, str)) and guard.holds():
         return look.found
-    before = Guard(given.unit)
-    try:
-        found = program_of(given, y)
-        if found.multiplications > LARGEST:
-            found = "the unit's layers are so wide that the maths library is as fast"
-    except Unknown as error:
-        found = str(error)
-    if before.undo():
+    guard = Guard(given.unit)
+    if not are_unwatched(guard.modules):
+        return _WATCHED
+    found = guard.unknown or _seen(given, y)
+    if not guard.unknown and guard.undo():
         found = "the unit changes something outside of itself whenever it is called"
     if len(looks) >= _MOST_LOOKS:
         looks.clear()
     found = ShapeRefusal(found) if isinstance(found, str) else found
-    looks[key] = _Look(Guard(given.unit), found)
+    looks[key] = _Look(guard, found)
+    return found
+
+
+def _seen(given: Pass, y: Tensor) -> Program | str:
+    try:
+        found = program_of(given, y)
+    except Unknown as error:
+        return str(error)
+    if found.multiplications > LARGEST:
+        return "the unit's layers are so wide that the maths library is as fast"
     return found
 
 

@@ -80,7 +80,6 @@ class _Look:
     found: StageGraphs | str
 
 
-_LOOKS: "WeakKeyDictionary[nn.Module, dict[Any, _Look]]" = WeakKeyDictionary()
 _MOST_LOOKS = 16
 
 
@@ -157,15 +156,15 @@ def _graphs(given: Pass, solve: Solve, y: Tensor) -> StageGraphs | str:
     fixed = tuple((type(leaf), leaf) for leaf in leaves if not isinstance(leaf, Tensor))
     sizes = tuple((tuple(t.shape), t.stride(), t.dtype, t.device) for t in inputs)
     key = (sizes, tuple(needs), fixed, str(spec), given.unit.training, torch.get_num_threads())
+    kept: dict[Any, _Look] = {} if given.image is None else given.image.memory.setdefault("compiled", {})
     try:
-        look = _LOOKS.setdefault(given.unit, {}).get(key)
+        look = kept.get(key)
     except TypeError:
         return "an extra argument cannot be compared with that of another pass"
     if not are_unwatched(given.unit.modules() if look is None else look.guard.modules):
         return "somebody watches the unit's modules"
-    if look is None or not look.guard.holds():
+    if look is None or look.guard.modules[0] is not given.unit or not look.guard.holds():
         look = _Look(Guard(given.unit), _found(given, inputs, needs))
-        kept = _LOOKS[given.unit]
         if len(kept) >= _MOST_LOOKS:
             kept.clear()
         kept[key] = look

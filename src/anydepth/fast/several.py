@@ -18,7 +18,7 @@ def program_for(block: ContinuousBlock, x: Tensor) -> Program | str:
 
 def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """The states (nets, examples, features) at depth 1; stored tensors have the nets in front."""
-    from anydepth.fast.native.fixed_steps import DTYPES, bind  # numba is imported when it is needed
+    from anydepth.fast.native.fixed_steps import DTYPES, bind, bound_of  # numba is imported when it is needed
     from anydepth.fast.native.slots import Readings, Rows, rows_of
     from anydepth.fast.native.solve_native import solve
 
@@ -31,6 +31,5 @@ def solve_several(block: ContinuousBlock, program: Program, stored: Mapping[str,
     readings = Readings(rows, (), x)
     values = [readings.value(expression) for expression in program.slots]
     key = (program, DTYPES[x.dtype], tuple(value.index for value in values), "several")
-    if key not in plan.kept:
-        plan.kept[key] = bind(program, plan.steps, values, DTYPES[x.dtype])
-    return solve(plan.kept[key], x, None, [value.tensor for value in values])
+    bound = bound_of(plan, key, lambda: bind(program, plan.steps, values, DTYPES[x.dtype]))
+    return solve(bound, x, None, [value.tensor for value in values])

@@ -3,8 +3,8 @@
 from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep
 from anydepth.measure.paired import loss_in, shown
 from anydepth.report.findings import Findings
-from anydepth.report.html import NONE, Markup, picture, section, table, tag
-from anydepth.report.sweep_figure import sweep_figure
+from anydepth.report.html import NONE, Markup, picture, section, spot, table, tag
+from anydepth.report.sweep_figure import Spot, sweep_panels
 
 TITLE, ANCHOR = "What a budget buys", "budgets"
 MOST = 12
@@ -18,14 +18,14 @@ def budgets(found: Findings) -> Markup | None:
     sweep = found.sweep
     if sweep is None:
         return None
-    drawn = picture(sweep_figure(sweep), f"{sweep.metric} against parameters and latency, with the Pareto front")
+    drawn = tag("div", *(_panel(sweep, *panel) for panel in sweep_panels(sweep)), class_="pair")
     return section(
         TITLE,
         ANCHOR,
         tag("p", _words(sweep)),
         drawn,
         tag("h3", "The Pareto front: forms that no other form beats in accuracy, parameters and latency"),
-        table(_head(sweep), [_cells(sweep, row) for row in _front(sweep)], class_="numbers"),
+        table(_head(sweep), [_cells(sweep, row) for row in _front(sweep)], class_="numbers stacked"),
         tag("p", sweep.note, class_="note") if sweep.note else None,
     )
 
@@ -39,6 +39,21 @@ def _words(sweep: Sweep) -> str:
         f"Latency is of a batch of {told['batch']} on {told['threads']} thread(s) of a {told['machine']} machine, "
         f"{frozen}, median of {told['rounds']} rounds in turns with the model as it is. Memory is of the weights and "
         "of the tensors that are alive at the same time."
+    )
+
+
+def _panel(sweep: Sweep, svg: str, spots: list[Spot]) -> Markup:
+    """A drawing with words at every form."""
+    words = f"{sweep.metric} against a cost, with the Pareto front"
+    told = [spot(at.left, at.top, _told(sweep, at.row), "spot front" if at.is_front else "spot") for at in spots]
+    return picture(svg, words, spots=told)
+
+
+def _told(sweep: Sweep, row: FormRow) -> str:
+    """A form in a line, for readers who point at it."""
+    return (
+        f"{row.name}: {shown(sweep.metric, row.value)}, {row.parameters:,} parameters, {row.nfe:,} evaluations, "
+        f"{row.latency_ms:.3g} ms"
     )
 
 

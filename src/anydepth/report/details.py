@@ -32,7 +32,7 @@ def summary_table(summary: Summary) -> Markup:
     total = map(number, (f"{summary.nfe:,}", f"{summary.parameters:,}"))
     rows.append([tag("th", "the rest", scope="row"), *[""] * 5, number(f"{rest:,}"), ""])
     rows.append([tag("th", "total", scope="row"), *[""] * 4, *total, ""])
-    return table(head, rows)
+    return table(head, rows, "stacked")
 
 
 def origin(found: Findings) -> Markup:
@@ -51,7 +51,7 @@ def origin(found: Findings) -> Markup:
     ]
     if rows:
         head = ["block", "operation", "before", "after", "largest change of a tensor"]
-        parts += [tag("h3", "What was done to the blocks"), table(head, rows)]
+        parts += [tag("h3", "What was done to the blocks"), table(head, rows, "stacked")]
     return section("Origin", "origin", *parts)
 
 

@@ -7,6 +7,8 @@ from math import isfinite
 from typing import Any
 from warnings import catch_warnings, filterwarnings
 
+from anydepth.extras import demand
+
 INK, SOFT, GRID = "#1b2430", "#5b6675", "#e3e7ec"
 PALETTE = ("#0b6e99", "#c2571a", "#2f8f5b", "#7b4fa3", "#b8336a", "#8a6d1d", "#3f5bb5", "#5b6675")
 SCHEME_COLOURS = {
@@ -25,6 +27,22 @@ BASIS_COLOURS = {
     "bspline": "#b8336a",
 }
 MARKERS = "os^Dvp*X"
+PAPER, FAINT = "#ffffff", "#b6bfca"
+DARK = {
+    PAPER: "#1b2129",
+    INK: "#e7ebf0",
+    SOFT: "#9ba7b5",
+    GRID: "#323b47",
+    FAINT: "#566272",
+    "#0b6e99": "#63b9dd",
+    "#c2571a": "#f0935a",
+    "#2f8f5b": "#62c48f",
+    "#7b4fa3": "#b794e0",
+    "#b8336a": "#f07ba9",
+    "#8a6d1d": "#d3b455",
+    "#3f5bb5": "#8ea6f5",
+}
+"""What the colours become on a dark page."""
 _LOOK = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
@@ -65,6 +83,7 @@ class Drawing:
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Drawing]:
     """A figure of the given size in inches, in the look of all figures."""
+    demand("drawing figures", "matplotlib")
     from matplotlib import rc_context, rcParamsDefault
     from matplotlib.figure import Figure
 
@@ -78,7 +97,20 @@ def drawing(width: float, height: float) -> Iterator[Drawing]:
             filterwarnings("ignore", message=".*[Gg]lyph")  # a name in a script that the font lacks is still drawn
             made.figure.savefig(text, format="svg", metadata=nothing)
         svg = text.getvalue()
-        made.svg = svg[svg.index("<svg") :]
+        made.svg = themed(svg[svg.index("<svg") :])
+
+
+def themed(svg: str) -> str:
+    """The same drawing with colours that follow the reader's choice of light or dark."""
+    names = {colour: f"--c{place}" for place, colour in enumerate(DARK)}
+    for colour, name in names.items():
+        svg = svg.replace(f": {colour}", f": var({name})")
+    light, dark = (
+        ";".join(f"{names[c]}:{value}" for c, value in pairs) for pairs in (zip(DARK, DARK, strict=True), DARK.items())
+    )
+    style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    end = svg.index(">") + 1
+    return svg[:end] + style + svg[end:]
 
 
 def plain(text: str) -> str:

@@ -1,5 +1,6 @@
 """A tiny builder of HTML: text is escaped unless it was built here."""
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -30,7 +31,14 @@ def join(children: "Iterable[str | None]", between: str = "") -> Markup:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], class_: str | None = None) -> Markup:
-    """A table in a box that scrolls sideways; cells that are a `td` or `th` already stay as they are."""
+    """A table in a box that scrolls sideways; cells that are a `td` or `th` already stay as they are.
+
+    On a phone its rows become blocks, every cell with the title of its column: lines with the class `stacked`, or tiles
+    (`tiled`).
+    """
+    if class_ and {"stacked", "tiled"} & set(class_.split()):
+        titles = [re.sub("<[^>]*>", "", title) for title in head]
+        rows = [[_titled(cell, title) for cell, title in zip(row, titles, strict=False)] for row in rows]
     top = tag("tr", *(_cell(title, "th") for title in head)) if any(head) else None
     body = join((tag("tr", *map(_cell, row)) for row in rows), "\n")
     inner = tag("table", tag("thead", top) if top else None, tag("tbody", body), class_=class_)
@@ -42,15 +50,27 @@ def _cell(content: str, name: str = "td") -> Markup:
     return Markup(content) if is_cell else tag(name, content, scope="col" if name == "th" else None)
 
 
+def _titled(content: str, title: str) -> Markup:
+    """A cell that knows the title of its column."""
+    return Markup(re.sub("^<(td|th)", rf'<\1 data-title="{escape(title)}"', _cell(content), count=1))
+
+
 def pairs(values: Mapping[str, str]) -> Markup:
     """Names and values as a table of two columns."""
     return table((), ([tag("th", name, scope="row"), value] for name, value in values.items()), class_="pairs")
 
 
-def picture(svg: str, text: str, class_: str | None = None) -> Markup:
-    """A drawing that shares no names with the page or another drawing; `text` says what it shows."""
+def picture(svg: str, text: str, class_: str | None = None, spots: Iterable[Markup] = ()) -> Markup:
+    """A drawing that shares no names with the page or another drawing; `text` says what it shows; `spots` lie on it."""
     address = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
-    return tag("figure", tag("img", src=address, alt=text), class_=class_)
+    return tag("figure", tag("div", tag("img", src=address, alt=text), *spots, class_="drawn"), class_=class_)
+
+
+def spot(left: float, top: float, text: str, class_: str = "spot") -> Markup:
+    """A place on a picture, in per cent, that shows words when it is pointed at, tapped or focused; needs no script."""
+    side = "left" if left > 50 else "right"
+    place = f"left:{left:.2f}%;top:{top:.2f}%"
+    return tag("span", tag("span", text, class_=f"told {side}"), class_=class_, style=place, tabindex="0")
 
 
 def section(title: str, anchor: str, *children: "str | None") -> Markup:

@@ -93,7 +93,7 @@ def _comparison(entries: list[Entry], place: Path) -> Markup:
     problems = (tag("li", f"{entry.name}: {entry.problem}") for entry in entries if entry.problem)
     told = join(problems)
     broken = join([tag("h3", "Not read"), tag("ul", told)]) if told else None
-    return section("Runs", "runs", table(head, rows), broken)
+    return section("Runs", "runs", table(head, rows, "stacked"), broken)
 
 
 def _link(entry: Entry, place: Path) -> str:

@@ -55,7 +55,7 @@ def solvers(found: Findings) -> Markup:
         tag("p", _SOLVER_WORDS),
         drawn,
         tag("h3", f"{yardstick.axis(found.split)} by scheme and steps"),
-        table(["steps", *map(str, steps)], rows, class_="numbers"),
+        table(["steps", *map(str, steps)], rows, class_="numbers tiled"),
         _tolerances(found, found.measured),
         _key(yardstick),
     )
@@ -70,7 +70,7 @@ def _tolerances(found: Findings, measured: Measured) -> Markup | None:
     ]
     head = ["rtol", "steps taken", "NFE", found.yardstick.metric]
     title = tag("h3", f"{measured.grid.adaptive[0].scheme} with other tolerances")
-    return join([title, table(head, rows, class_="numbers")])
+    return join([title, table(head, rows, class_="numbers tiled")])
 
 
 def _solver_cell(point: SolverPoint, found: Findings) -> Markup:
@@ -135,7 +135,7 @@ def _compression_table(found: Findings, measured: Measured) -> Markup:
         cells = (_compressed_cell(by_place.get((*column, size)), found) for column in columns)
         rows.append([tag("th", str(size), scope="row"), f"{kept:,}", share, *cells])
     titles = [f"{basis}, steps = size" if is_cut else basis for basis, is_cut in columns]
-    return table(["size", "parameters", "kept", *titles], rows, class_="numbers")
+    return table(["size", "parameters", "kept", *titles], rows, class_="numbers tiled")
 
 
 def _compressed_cell(point: Compressed | None, found: Findings) -> Markup:

@@ -42,8 +42,21 @@ section {
   padding: 12px 16px; margin: 14px 0 0; max-width: none;
 }
 .missing { border-left: 4px solid #c2571a; padding: 2px 0 2px 14px; }
-figure { margin: 14px auto; max-width: 740px; background: #fff; border-radius: 8px; padding: 6px; }
-figure img { display: block; width: 100%; height: auto; }
+figure { margin: 14px auto; max-width: 740px; padding: 6px; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr)); gap: 4px 18px; }
+.pair figure { margin: 8px 0; }
+figure img { display: block; width: 100%; height: auto; color-scheme: light dark; }
+.drawn { position: relative; }
+.spot { position: absolute; width: 16px; height: 16px; margin: -8px 0 0 -8px; border-radius: 50%; cursor: pointer; }
+.spot:hover, .spot:focus { z-index: 2; box-shadow: 0 0 0 2px var(--accent); outline: none; }
+.told {
+  display: none; position: absolute; top: 20px; width: max-content; max-width: min(270px, 60vw); padding: 6px 10px;
+  background: var(--ink); color: var(--card); border-radius: 8px; font-size: .84rem; line-height: 1.4;
+  pointer-events: none;
+}
+.told.right { left: 0; }
+.told.left { right: 0; }
+.spot:hover .told, .spot:focus .told { display: block; }
 .many { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 220px), 1fr)); gap: 12px; }
 .many figure { margin: 0; width: 100%; }
 .scroll { overflow-x: auto; max-width: 100%; }
@@ -81,6 +94,26 @@ code { overflow-wrap: anywhere; }
   .card { padding: 10px 12px; }
   .card b { font-size: 1.25rem; }
   th, td { padding: 5px 7px; }
+  .numbers { font-size: .8rem; }
+  .numbers th, .numbers td { padding: 5px 4px; }
+  .numbers:not(.stacked) thead th { white-space: normal; }
+  .stacked, .stacked tbody, .stacked tr { display: block; width: 100%; }
+  .stacked { font-size: .88rem; }
+  .stacked thead { display: none; }
+  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
+  .stacked td, .stacked th { display: flex; justify-content: space-between; gap: 14px; border: 0; text-align: right; }
+  .stacked td, .stacked tbody th { padding: 2px 0; }
+  .stacked tbody th { position: static; text-align: left; overflow-wrap: anywhere; }
+  .stacked td:empty { display: none; }
+  .stacked td::before { content: attr(data-title); color: var(--soft); text-align: left; }
+  .tiled, .tiled tbody { display: block; width: 100%; }
+  .tiled thead { display: none; }
+  .tiled tr { display: flex; flex-wrap: wrap; gap: 3px; padding: 8px 0; border-bottom: 1px solid var(--line); }
+  .tiled tbody th { flex-basis: 100%; position: static; border: 0; padding: 0; }
+  .tiled th[data-title="size"]::before, .tiled th[data-title="rtol"]::before { content: attr(data-title) " "; }
+  .tiled td { flex: 1 0 4.2em; border: 0; border-radius: 6px; padding: 3px 5px; text-align: center; }
+  .tiled td::before { display: block; content: attr(data-title); color: var(--soft); font-size: .72rem; }
+  .spot { width: 12px; height: 12px; margin: -6px 0 0 -6px; }
   .many { grid-template-columns: 1fr 1fr; gap: 6px; }
   figure { padding: 2px; margin-left: -4px; margin-right: -4px; }
   .many figure { margin: 0; }
@@ -97,6 +130,7 @@ code { overflow-wrap: anywhere; }
   figure, .card, tr, .verdict { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .scroll { overflow: visible; }
+  .told { display: none !important; }
   td, i, .verdict { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from anydepth import artifact
 from anydepth.deploy.sweeps.result import FormRow, Sweep
 from anydepth.measure.paired import RISING, closeness, shown
-from anydepth.report.drawing import INK, PALETTE, SOFT, drawing, plain, wide_range
+from anydepth.report.drawing import FAINT, INK, PALETTE, SOFT, drawing, plain, wide_range
 from anydepth.report.figures import OWN, short_count
 
 PANELS = (("parameters", "parameters"), ("latency_ms", "latency (ms)"))
@@ -20,7 +20,16 @@ UNITS = {
     "rmse": " (lower is better)",
     "error": ", estimated (%, lower is better)",
 }
-FRONT, OTHER = PALETTE[0], "#b6bfca"
+FRONT, OTHER = PALETTE[0], FAINT
+
+
+class Spot(NamedTuple):
+    """Where a form is in the figure, in per cent from its left and its top, and whether it is on the front."""
+
+    row: FormRow
+    left: float
+    top: float
+    is_front: bool
 
 
 def sweep_figure(sweep: Sweep) -> str:
@@ -28,6 +37,27 @@ def sweep_figure(sweep: Sweep) -> str:
     with drawing(9.6, 4.6) as made:
         _draw(made.figure, sweep)
     return made.svg
+
+
+def sweep_panels(sweep: Sweep) -> list[tuple[str, list[Spot]]]:
+    """The same as a drawing for every cost, with the places of the forms in it."""
+    found = []
+    for panel in PANELS:
+        with drawing(5.3, 4.9) as made:
+            _draw(made.figure, sweep, (panel,))
+            made.figure.draw_without_rendering()
+            spots = _spots(made.figure.axes[0], sweep, panel[0])
+        found.append((made.svg, spots))
+    return found
+
+
+def _spots(axes: Any, sweep: Sweep, cost: str) -> list[Spot]:
+    """Forms that are shown; those of the front last, so that they lie on top."""
+    floor, front = _floor(sweep), sweep.front_by(cost)
+    seen = sorted((row for row in sweep.rows if _is_seen(row, floor)), key=lambda row: row in front)
+    places = axes.transData.transform([(getattr(row, cost), row.value) for row in seen])
+    shares = axes.figure.transSubfigure.inverted().transform(places)
+    return [Spot(row, 100 * x, 100 * (1 - y), row in front) for row, (x, y) in zip(seen, shares.tolist(), strict=True)]
 
 
 def draw_sweep(sweep: Sweep, path: Path) -> None:
@@ -39,17 +69,19 @@ def draw_sweep(sweep: Sweep, path: Path) -> None:
     artifact.write_bytes(path, image.getvalue())
 
 
-def _draw(figure: Any, sweep: Sweep) -> None:
-    panels = figure.subplots(1, 2, sharey=True)
+def _draw(figure: Any, sweep: Sweep, chosen: tuple[tuple[str, str], ...] = PANELS) -> None:
+    panels = figure.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
     floor = _floor(sweep)
-    for axes, (cost, label) in zip(panels, PANELS, strict=True):
+    for axes, (cost, label) in zip(panels, chosen, strict=True):
         _panel(axes, sweep, cost, floor)
         axes.set(xlabel=label)
     part = f"{sweep.split} " if sweep.split else ""
     panels[0].set_ylabel(f"{part}{sweep.metric}{UNITS[sweep.metric]}")
-    panels[0].xaxis.set_major_formatter(lambda value, _: short_count(value))
+    if chosen[0][0] == "parameters":
+        panels[0].xaxis.set_major_formatter(lambda value, _: short_count(value))
     _heights(panels[0], sweep, floor)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, columnspacing=1.6)
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=2 * len(chosen), columnspacing=1.6)
 
 
 def _panel(axes: Any, sweep: Sweep, cost: str, floor: float | None) -> None:

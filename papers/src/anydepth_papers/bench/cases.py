@@ -1,17 +1,24 @@
 """What is compared, by name: the same network, ours and others'."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
+from anydepth.recipes import RECIPES
+from anydepth.runs.folder import dataset_of
+from anydepth.runs.override import override
+from anydepth.solve.odeint import odeint
+from anydepth.surgery.compiling import compile as compile_model
+from anydepth.train.prepare import prepare
 from anydepth.zoo.units import MLP, Encoder, PreactConv
 from anydepth_papers.bench.diffrax_side import DiffraxSide
-from anydepth_papers.bench.peers import solvers
+from anydepth_papers.bench.peers import adaptive_solver, missing, solvers
 from anydepth_papers.bench.sides import Chain, Loop, Sides, Stack, ThreeEighths, answer, answers, training_step
+from anydepth_papers.nets.ensemble import Ensemble
 
 SHAPES = {"16ch-32px": (16, 32), "32ch-16px": (32, 16), "64ch-8px": (64, 8)}
 BATCH, DEPTH = 128, 8
@@ -87,34 +94,109 @@ def rk4(shape: str, _compiled: bool) -> Sides:
     return sides | {"anydepth": training_step(block, block.parameters(), x)}
 
 
-class _Opaque(MLP):
-    """The same unit as a user's own class, for the general path."""
+class OwnField(nn.Module):
+    """The MLP 2-48-48-2 as a class that we do not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.inner, self.leave = nn.Linear(2, 48), nn.Linear(48, 48), nn.Linear(48, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.leave(torch.relu(self.inner(torch.relu(self.enter(x)))))
 
 
-def small(_compiled: bool) -> Sides:
+class OtherField(OwnField):
+    """A field that is no chain for the native kernels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.gate = nn.LayerNorm(48), nn.Linear(2, 48)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = torch.nn.functional.gelu(self.norm(self.enter(x))) * torch.sigmoid(self.gate(x))
+        return self.leave(torch.nn.functional.gelu(self.inner(inner)))
+
+
+_KINDS: dict[str, Callable[[], nn.Module]] = {"anydepth": partial(MLP, 2, 48, 2), "anydepth, own class": OwnField}
+
+
+def small(batch: int, _compiled: bool) -> Sides:
     """Training with 64 Euler steps of an MLP 2-48-48-2: overhead decides."""
-    x, sides = torch.randn(BATCH, 2), Sides()
+    x, sides = torch.randn(batch, 2), Sides()
     for name, solver in solvers("euler", 64).items():
         unit = MLP(2, 48, 2)
         sides[name] = training_step(solver(unit), unit.parameters(), x)
     loop = Loop(MLP(2, 48, 2), 64)
     sides["plain loop"] = training_step(loop, loop.parameters(), x)
-    for name, kind in (("anydepth, any unit", _Opaque), ("anydepth", MLP)):
-        block = ContinuousBlock(partial(kind, 2, 48, 2), scheme="euler", steps=64)
+    for name, kind in _KINDS.items():
+        block = ContinuousBlock(kind, scheme="euler", steps=64)
         sides[name] = training_step(block, block.parameters(), x)
-    return sides | DiffraxSide.where_installed("train", BATCH)
+    return sides | DiffraxSide.where_installed("train", batch)
 
 
-def small_answers(compiled: bool) -> Sides:
+def small_answers(batch: int, compiled: bool) -> Sides:
     """Inference with the same."""
-    x = torch.randn(BATCH, 2)
+    x = torch.randn(batch, 2)
     sides = {name: answer(solver(MLP(2, 48, 2)), x) for name, solver in solvers("euler", 64).items()}
     loop = Loop(MLP(2, 48, 2), 64).eval()
     sides["plain loop"] = answer(loop, x)
     if compiled:
         sides["plain loop, compiled"] = answer(torch.compile(loop), x)
+    own = ContinuousBlock(OwnField, scheme="euler", steps=64)
+    sides["anydepth, own class"] = answer(own, x)
     block = ContinuousBlock(partial(MLP, 2, 48, 2), scheme="euler", steps=64)
-    return sides | answers(block, compiled, x) | DiffraxSide.where_installed("answer", BATCH)
+    return sides | answers(block, compiled, x) | DiffraxSide.where_installed("answer", batch)
+
+
+_TOLERANCE = 1e-5
+
+
+def adaptive(_compiled: bool) -> Sides:
+    """Training with dopri5 and the same field."""
+    x, sides = torch.randn(BATCH, 2), Sides()
+    tolerances = {"rtol": _TOLERANCE, "atol": _TOLERANCE}
+    if missing("torchdiffeq") is None:
+        unit = MLP(2, 48, 2)
+        sides["torchdiffeq"] = training_step(adaptive_solver(_TOLERANCE)(unit), unit.parameters(), x)
+    field, ends = MLP(2, 48, 2), torch.tensor([0.0, 1.0])
+
+    def solved(x: Tensor) -> Tensor:
+        return odeint(lambda t, y: field(y), x, ends, method="dopri54", **tolerances)[-1]  # pyright: ignore
+
+    sides["anydepth, odeint"] = training_step(solved, field.parameters(), x)
+    for name, kind in _KINDS.items():
+        block = ContinuousBlock(kind, scheme="dopri54", **tolerances)  # pyright: ignore[reportArgumentType]
+        sides[name] = training_step(block, block.parameters(), x)
+    return sides
+
+
+def other(training: bool, _compiled: bool) -> Sides:
+    """64 Euler steps of a field with layer norm, GELU and a gate, on the general path and by `ad.compile`."""
+    x, sides = torch.randn(BATCH, 2), Sides()
+
+    def add(name: str, model: Callable[..., Tensor], parameters: Iterable[nn.Parameter]) -> None:
+        sides[name] = training_step(model, parameters, x) if training else answer(model, x)
+
+    for name, solver in solvers("euler", 64).items():
+        unit = OtherField()
+        add(name, solver(unit), unit.parameters())
+    loop = Loop(OtherField(), 64)
+    add("plain loop", loop, loop.parameters())
+    for name in ("anydepth", "anydepth, ad.compile"):
+        block = ContinuousBlock(OtherField, scheme="euler", steps=64)
+        compile_model(block, enabled=name != "anydepth")
+        add(name, block, block.parameters())
+    return sides
+
+
+def seeds(_compiled: bool) -> Sides:
+    """A training step of `proper-landscape` as published, for several seeds at once."""
+    base = RECIPES["proper-landscape"]()
+    data, sides = dataset_of(base, None), Sides()
+    for count in (1, 5, 20):
+        nets = Ensemble([prepare(override(base, [f"seed={seed}"]), data) for seed in range(count)])
+        sides[f"{count} at once"] = partial(nets.step, 0, nets._order(0)[0])
+    return sides
 
 
 def encoder(training: bool, compiled: bool) -> Sides:
@@ -159,8 +241,14 @@ CASES: dict[str, Comparison] = {
         for shape in SHAPES
     },
     **{f"rk4 {shape}": Comparison(partial(rk4, shape), "torchdiffeq", True) for shape in SHAPES},
-    "small field": Comparison(small, "torchdiffeq", more_rounds=5),
-    "small field, inference": Comparison(small_answers, "torchdiffeq", more_rounds=10),
+    "small field": Comparison(partial(small, BATCH), "torchdiffeq", more_rounds=5),
+    "small field, inference": Comparison(partial(small_answers, BATCH), "torchdiffeq", more_rounds=10),
+    "small field, one example": Comparison(partial(small, 1), "torchdiffeq", more_rounds=5),
+    "small field, one example, inference": Comparison(partial(small_answers, 1), "torchdiffeq", more_rounds=10),
+    "adaptive field": Comparison(adaptive, "torchdiffeq", more_rounds=5),
+    "other field": Comparison(partial(other, True), "torchdiffeq", more_rounds=5),
+    "other field, inference": Comparison(partial(other, False), "torchdiffeq", more_rounds=5),
+    "seeds": Comparison(seeds, "1 at once", more_rounds=5),
     "encoder": Comparison(partial(encoder, True), "stack", True),
     "encoder, inference": Comparison(partial(encoder, False), "stack", True),
     "checkpoint": Comparison(checkpoint, "backprop", True),

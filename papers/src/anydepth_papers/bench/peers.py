@@ -39,6 +39,17 @@ def _torchdyn(library: Any, unit: nn.Module, x: Tensor, scheme: str, steps: int)
     return library.odeint(lambda t, y: unit(y), x, torch.linspace(0, 1, steps + 1), solver=scheme)[1][-1]
 
 
+def adaptive_solver(tolerance: float) -> Callable[[nn.Module], Callable[[Tensor], Tensor]]:
+    """torchdiffeq's dopri5."""
+    library = import_module("torchdiffeq")
+
+    def solver(unit: nn.Module) -> Callable[[Tensor], Tensor]:
+        options = {"method": "dopri5", "rtol": tolerance, "atol": tolerance}
+        return lambda x: library.odeint(lambda t, y: unit(y), x, torch.tensor([0.0, 1.0]), **options)[-1]
+
+    return solver
+
+
 PEERS = {
     "torchdiffeq": Peer("torchdiffeq", {"euler": "euler", "rk4_38": "rk4"}, _torchdiffeq),
     "torchode": Peer("torchode", {"euler": "Euler"}, _torchode),

@@ -1,4 +1,4 @@
-"""How the cost of a training step grows with the number of steps, of basis functions, and of examples."""
+"""How the cost of a training step grows: with the number of steps, of basis functions, of examples, of channels."""
 
 from functools import partial
 from math import log
@@ -10,9 +10,14 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.zoo.units import PreactConv
 from anydepth_papers.bench.sides import Sides, training_step
 
-USUAL = {"steps": 8, "size": 8, "batch": 32}
-"""What stays while one of them grows; 32 channels, 16 x 16."""
-GROWTH = {"steps": (2, 4, 8, 16, 32), "size": (1, 2, 4, 8, 16, 32), "batch": (1, 4, 16, 64, 256)}
+USUAL = {"steps": 8, "size": 8, "batch": 32, "width": 32}
+"""What stays while one of them grows; width is channels, on 16 x 16."""
+GROWTH = {
+    "steps": (2, 4, 8, 16, 32),
+    "size": (1, 2, 4, 8, 16, 32),
+    "batch": (1, 4, 16, 64, 256),
+    "width": (8, 16, 32, 64, 128),
+}
 
 
 def growing(axis: str) -> Sides:
@@ -20,8 +25,8 @@ def growing(axis: str) -> Sides:
     sides: Sides = {}
     for value in GROWTH[axis]:
         at = USUAL | {axis: value}
-        block = ContinuousBlock(partial(PreactConv, 32), "linear", at["size"], scheme="rk4", steps=at["steps"])
-        x = torch.randn(at["batch"], 32, 16, 16).to(memory_format=torch.channels_last)
+        block = ContinuousBlock(partial(PreactConv, at["width"]), "linear", at["size"], scheme="rk4", steps=at["steps"])
+        x = torch.randn(at["batch"], at["width"], 16, 16).to(memory_format=torch.channels_last)
         sides[f"{axis} {value}"] = training_step(block, block.parameters(), x)
     return sides
 

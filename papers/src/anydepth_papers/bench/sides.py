@@ -1,6 +1,7 @@
 """What a side does in one round: a training step, or an answer."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,29 @@ Run = Callable[[], object]
 Sides = dict[str, Run]
 
 
+_AUTOCAST: list[torch.dtype] = []
+"""The precision of all sides, where it is not float32."""
+
+
+def use_precision(name: str) -> None:
+    """float32, or bf16: all sides under autocast."""
+    _AUTOCAST[:] = [torch.bfloat16] if name == "bf16" else []
+
+
+def _measured(run: Run) -> Run:
+    """A round in the precision asked for, waited for where a device works on its own."""
+
+    def whole() -> object:
+        device = torch.get_default_device()
+        with torch.autocast(device.type, dtype=_AUTOCAST[0]) if _AUTOCAST else nullcontext():
+            result = run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return result
+
+    return whole
+
+
 def training_step(model: Callable[..., Tensor], parameters: Iterable[nn.Parameter], *inputs: Tensor) -> Run:
     """Forward, backward and an SGD step."""
     optimizer = torch.optim.SGD(parameters, lr=1e-3, momentum=0.9)
@@ -22,7 +46,7 @@ def training_step(model: Callable[..., Tensor], parameters: Iterable[nn.Paramete
         model(*inputs).square().mean().backward()
         optimizer.step()
 
-    return step
+    return _measured(step)
 
 
 def answer(model: Callable[..., Tensor], *inputs: Tensor) -> Run:
@@ -32,7 +56,7 @@ def answer(model: Callable[..., Tensor], *inputs: Tensor) -> Run:
         with torch.inference_mode():
             return model(*inputs)
 
-    return run
+    return _measured(run)
 
 
 class Stack(nn.Module):

@@ -177,6 +177,7 @@ ANODEV2 = _items(
 OURS = _items(
     "ours",
     ("one net", "one net for every budget, against a net for each", "study one-net"),
+    ("any depth", "training for every depth at once", "study any-depth; study any-depth-cifar10"),
     ("verdicts", "`anydepth check` on models whose verdict is known beforehand", "study verdicts"),
 )
 

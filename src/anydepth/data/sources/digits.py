@@ -6,6 +6,7 @@ import numpy as np
 
 from anydepth.data.images import Images
 from anydepth.data.source import SOURCES, Part, Source, no_such_part
+from anydepth.extras import demand
 
 _SPLIT_SEED = 2026
 _TEST_SHARE = 0.3
@@ -19,6 +20,7 @@ class Digits(Source):
         """Always the same split, each class in proportion."""
         if part == "validation":
             raise no_such_part("digits", part)
+        demand("the dataset 'digits'", "sklearn")
         from sklearn.datasets import load_digits
         from sklearn.model_selection import train_test_split
 

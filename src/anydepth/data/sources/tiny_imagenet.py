@@ -16,6 +16,7 @@ from anydepth.data.files import LIMIT, at_line, lines, shown
 from anydepth.data.images import Images
 from anydepth.data.source import SOURCES, Part, Remote, Source, no_such_part
 from anydepth.errors import AnydepthError, DataError
+from anydepth.extras import demand
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -34,7 +35,7 @@ def read_wnids(path: Path) -> tuple[str, ...]:
         if not wnid:
             continue
         if not re.fullmatch(r"\w+", wnid) or wnid in found:
-            raise at_line(path, number, f"{shown(wnid)} is not a class identifier, such as n01443537")
+            raise at_line(path, number, f"{shown(wnid)} is not a class identifier, or is there twice")
         found.add(wnid)
     if not found:
         raise DataError(f"{path}: no classes in it; download the file again")
@@ -107,6 +108,7 @@ def _decode(path: Path, pixels: NDArray[np.uint8]) -> None:
 @contextmanager
 def _image(path: Path) -> Iterator["Image"]:
     """An image, opened but not decoded; whatever fails with it is told of the file."""
+    demand("reading images", "PIL")
     import PIL.Image
 
     try:

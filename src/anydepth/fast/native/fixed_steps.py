@@ -1,6 +1,6 @@
 """A program along a plan of fixed steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,12 +22,25 @@ def solve(given: Pass, plan: Plan, program: Program, y: Tensor) -> Tensor:
     """The state at the end of a plan."""
     values = slot_values(given, program, plan.reading, times_of(plan), y)
     key = (program, DTYPES[y.dtype], tuple((value.index, len(value.tensor)) for value in values))
-    bound = plan.kept.get(key)
-    if bound is None:
-        bound = plan.kept[key] = bind(program, plan.steps, values, DTYPES[y.dtype])
+    bound = bound_of(plan, key, lambda: bind(program, plan.steps, values, DTYPES[y.dtype]))
     flat = y.reshape(-1, y.shape[-1])
     result = solve_bound(bound, flat, None, [value.tensor for value in values])
     return result.reshape(y.shape)
+
+
+_MOST_BOUND = 64
+"""A unit whose numbers change in every pass has another program in every pass."""
+
+
+def bound_of(plan: Plan, key: Any, make: Callable[[], Bound]) -> Bound:
+    """What is kept of a program on a plan, or made now."""
+    known: dict[Any, Bound] = plan.kept.setdefault("native", {})
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _MOST_BOUND:
+            known.clear()
+        found = known[key] = make()
+    return found
 
 
 def times_of(plan: Plan) -> tuple[float, ...]:
