@@ -15,6 +15,7 @@ import anydepth as ad
 from anydepth import artifact
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
+from anydepth.data.source import SOURCES
 from anydepth.data.table import Augment
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.deploy.sweeps.budget import Budget
@@ -31,6 +32,7 @@ from anydepth.report.budgets import budgets
 from anydepth.report.findings import Findings, swept_in
 from anydepth.report.page import SECTIONS
 from anydepth.report.sweep_figure import sweep_figure
+from anydepth.runs import folder
 from anydepth.runs.folder import discard_run, open_run
 from anydepth.surgery.forms import MIXED, Form, form_of, in_form
 from anydepth.train.training import train
@@ -638,6 +640,21 @@ def test_compress_meets_a_budget(trained, swept, capsys, tmp_path):
     assert score.value == pytest.approx(expected)
     taken = run_command(capsys, "compress", trained, "--max-drop", "0", "--sweep", swept, "--out", tmp_path / "s")
     assert_refused(taken, 2, "holds a run")
+
+
+@pytest.mark.parametrize("words", [(), ("--recalibrate",)])
+def test_compress_opens_the_model_once_and_reads_the_data_once(trained, swept, capsys, tmp_path, monkeypatch, words):
+    opened, read = [], []
+    source = SOURCES[open_run(trained).config.data.name]
+
+    def counted(made, into):
+        return lambda *args, **kwargs: into.append(args) or made(*args, **kwargs)
+
+    monkeypatch.setattr(folder, "load", counted(folder.load, opened))
+    monkeypatch.setattr(source, "read", counted(source.read, read))
+    budget = ("--max-drop", "100", "--sweep", swept, "--out", tmp_path / "s")
+    assert run_command(capsys, "compress", trained, *budget, *words).code == 0
+    assert (len(opened), len(read)) == (1, 1)
 
 
 def test_budgets_that_cannot_be_met_exit_1_and_write_nothing(trained, swept, capsys, tmp_path):
