@@ -114,7 +114,7 @@ def test_goals_are_told_beside_ratios_and_pages_are_written_from_results(tmp_pat
     assert with_goals("small field", {"anydepth, own class": {"ratio": 0.1}})["anydepth, own class"]["goal"] == 0.15
     spread = {"ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0, "milliseconds": 2.0, "goal": 1.2}
     about = {"date": "today", "cores": 2, "threads": 2, "torch": "2", "rounds": 1, "cpu": "a processor"}
-    case = {"base": "a", "sides": {"batch 1": spread, "batch 4": spread}, "failed": {}, "exponent": 0.5}
+    case = {"base": "batch 1", "sides": {"batch 1": spread, "batch 4": spread}, "failed": {}, "exponent": 0.5}
     results = {"about": about, "cases": {"checkpoint": case, "growth batch": case}}
     page = tmp_path / "page.md"
     page.write_text(f"above\n{START}\nold\n{END}\nbelow")
@@ -122,7 +122,7 @@ def test_goals_are_told_beside_ratios_and_pages_are_written_from_results(tmp_pat
     text = page.read_text()
     assert text.startswith("above")
     assert text.endswith("below")
-    assert "1.20 met" in text
+    assert "| 1.20 |" in text
     assert "old" not in text
     assert "batch^0.50" in text
     draw(results, tmp_path / "growth.png")

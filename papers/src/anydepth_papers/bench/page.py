@@ -12,14 +12,10 @@ START, END = "<!-- figures of anydepth bench -->", "<!-- end of the figures -->"
 
 def tables(found: Mapping[str, Any]) -> str:
     """All cases as Markdown, after a line about the machine."""
-    parts = [_about(found["about"])]
-    for name, case in found["cases"].items():
-        if not name.startswith("growth"):
-            parts.append(_table(name, case))
+    plain = {n: c for n, c in found["cases"].items() if not n.startswith("growth")}
     growth = {n: c for n, c in found["cases"].items() if n.startswith("growth")}
-    if growth:
-        parts.append(_growth(growth))
-    return "\n\n".join(parts) + "\n"
+    parts = [_about(found["about"]), _goals(plain), _sides(plain), _growth(growth), _missing(plain)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def rewrite(page: Path, found: Mapping[str, Any]) -> None:
@@ -40,24 +36,59 @@ def _about(about: Mapping[str, Any]) -> str:
     )
 
 
-def _table(name: str, case: Mapping[str, Any]) -> str:
-    lines = [f"**{name}**, relative to {case['base']}", "", "| side | ms | ratio [quartiles] | goal | MB |"]
-    lines.append("| --- | --- | --- | --- | --- |")
-    for side, row in case["sides"].items():
-        ratio = f"{row['ratio']:.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]"
-        goal = f"{row['goal']:.2f} {'met' if is_met(row) else '**not met**'}" if "goal" in row else ""
-        memory = f"{row['megabytes']:.0f}" if "megabytes" in row else ""
-        lines.append(f"| {side} | {row['milliseconds']:.2f} | {ratio} | {goal} | {memory} |")
-    return "\n".join([*lines, *(f"\n{side} is left out: {reason}" for side, reason in case["failed"].items())])
+def _spread(row: Mapping[str, Any]) -> str:
+    return f"{row['ratio']:.2f} [{row['ratio_low']:.2f}, {row['ratio_high']:.2f}]"
+
+
+def _goals(cases: Mapping[str, Any]) -> str:
+    """Every side that has a goal."""
+    lines = [
+        f"| {name} | {side} | {case['base']} | {_spread(row)} | {row['goal']:.2f}{_missed(row)} |"
+        for name, case in cases.items()
+        for side, row in case["sides"].items()
+        if "goal" in row
+    ]
+    if not lines:
+        return ""
+    return "\n".join(["| what | side | against | ratio | goal |", "| --- | --- | --- | --- | --- |", *lines])
+
+
+def _missed(row: Mapping[str, Any]) -> str:
+    return "" if is_met(row) else ", **missed**"
+
+
+def _sides(cases: Mapping[str, Any]) -> str:
+    """Every case as a line: its base in milliseconds, and the ratios of all others."""
+    lines = ["| what | 1 is | ratios (peak memory) |", "| --- | --- | --- |"]
+    for name, case in cases.items():
+        base, others = case["sides"][case["base"]], {s: r for s, r in case["sides"].items() if s != case["base"]}
+        told = "; ".join(f"{side} {row['ratio']:.2f}{_memory(row)}" for side, row in others.items())
+        lines.append(f"| {name} | {case['base']}, {base['milliseconds']:.2f} ms | {told} |")
+    return "\n".join(lines)
+
+
+def _memory(row: Mapping[str, Any]) -> str:
+    return f" ({row['memory_ratio']:.2f})" if "memory_ratio" in row else ""
+
+
+def _missing(cases: Mapping[str, Any]) -> str:
+    lines = [f"{name}: {side} is left out: {why}." for name, c in cases.items() for side, why in c["failed"].items()]
+    return "\n".join(lines)
 
 
 def _growth(growth: Mapping[str, Any]) -> str:
-    lines = ["**Growth of a training step**", "", "| of | milliseconds | time ~ |", "| --- | --- | --- |"]
+    if not growth:
+        return ""
+    lines = ["| growth with | milliseconds of a training step | time ~ |", "| --- | --- | --- |"]
     for name, case in growth.items():
         axis = name.removeprefix("growth ")
         times = ", ".join(f"{s.removeprefix(axis).strip()}: {r['milliseconds']:.1f}" for s, r in case["sides"].items())
-        lines.append(f"| {axis} | {times} | {axis}^{case['exponent']:.2f} |")
+        lines.append(f"| {axis} | {times} | {axis}^{_power(case)} |")
     return "\n".join(lines)
+
+
+def _power(case: Mapping[str, Any]) -> str:
+    return f"{round(case['exponent'], 2) + 0:.2f}"  # no minus before a zero
 
 
 def draw(found: Mapping[str, Any], to: Path) -> None:
@@ -77,7 +108,8 @@ def draw(found: Mapping[str, Any], to: Path) -> None:
         panel.set_xticks(values, [str(value) for value in values])
         panel.minorticks_off()
         panel.set_xlabel(axis)
-        panel.set_title(f"time ~ {axis}^{case['exponent']:.2f}", fontsize=10)
+        panel.set_title(f"time ~ {axis}^{_power(case)}", fontsize=10)
+    panels[0][0].set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1000"])
     panels[0][0].set_ylabel("ms per training step")
     figure.tight_layout()
     figure.savefig(to, dpi=120)
