@@ -24,6 +24,16 @@ def attacks(number, tries, _work):
     assert found["hanging forks"]["block"] <= found["hanging forks"]["bare unit"], found["hanging forks"]
 
 
+def served(number, tries, work):
+    """16 clients at a server, a fifth of their requests malformed: benchmarks/serve_attack.py counts what was wrong."""
+    words = ["--run", str(work / "served"), "--seconds", str(tries)]
+    program = [sys.executable, str(ROOT / "benchmarks" / "serve_attack.py"), *words]
+    found = json.loads(subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert found["server_errors_but_503"] == found["wrong_answers"] == found["accepted_but_not_answered"] == 0, found
+    assert tries < 100 or found["memory_growth_percent"] < 5, found
+    return sum(found["statuses"].values())
+
+
 def memory(number, tries, _work):
     """A block in training, on every path: the process grows by less than 8 MB after the first tenth of the steps."""
     for maker, shape in ((lambda: ad.units.MLP(8, 16, 1), (16, 8)), (lambda: ad.units.PreactConv(4), (4, 4, 8, 8))):

@@ -49,6 +49,7 @@ def parts():
         *found,
         Part("paths against a plain pass", "F10", 100_000, 100, paths.differences, "cases"),
         Part("threads, interrupts, forks", "-", 1_000, 100, long.attacks, "rounds"),
+        Part("serving 16 clients, a fifth of their requests malformed", "F20", 120, 120, long.served, "s"),
         Part("memory over steps of training", "-", 10_000, 10_000, long.memory, "steps"),
         Part("tests left out of make test", "all", 1, 1, long.left_out, "run"),
     ]

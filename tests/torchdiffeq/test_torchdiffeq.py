@@ -150,6 +150,14 @@ def test_one_time_gives_the_start_alone(method):
         assert torch.equal(grad, torch.ones_like(y0))
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0)])
+@pytest.mark.parametrize("method", ["dopri5", "rk4"])
+def test_states_of_one_number_and_of_none(method, shape):
+    y = torch.ones(shape, dtype=torch.float64)
+    found = mine.odeint(lambda t, y: -y, y, torch.linspace(0, 1, 4, dtype=torch.float64), method=method)
+    assert found.shape == (4, *shape)
+
+
 @pytest.mark.parametrize("solver", ["odeint", "odeint_adjoint"])
 @pytest.mark.parametrize("method", ["dopri5", "rk4"])
 def test_tuples_of_any_shapes(method, solver):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from anydepth.block.passes import Kind, Outcome, Pass, Ready, Samples
 from anydepth.block.paths import PATHS, UnitRefusal, is_unwatched, listed, stats_of
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
+from anydepth.fast.kept_weights import kept_weights
 from anydepth.solve.plan import Plan, rounded
 from anydepth.solve.tensors import State
 from anydepth.weights.protocol import WeightFunction
@@ -102,8 +103,10 @@ def _solved(given: Pass, plan: Plan, layers: Layers, y: Tensor) -> Outcome:
     last = layers[-1]
     is_worth = isinstance(last, Conv) and y.numel() >= given.held[last.names[0]][0][0].numel()
     reads = _reads(given, plan, layers, last.names if is_worth else ())
-    rows = _rows(given, plan, reads, format_of(y))
-    before, after = _states(given, plan, layers)
+    key = (plan, tuple(layer.names for layer in layers), last.names if is_worth else (), format_of(y))
+    rows, before, after = kept_weights(
+        given, key, lambda: (_rows(given, plan, reads, format_of(y)), *_states(given, plan, layers))
+    )
     running = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
     has_gradient = torch.is_grad_enabled()
     start, spare = 0, None if has_gradient else torch.empty_like(y)

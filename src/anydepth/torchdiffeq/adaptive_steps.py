@@ -197,7 +197,7 @@ class Output:
             return False
         weights = self._weights(slice(first, self.next), span).to(y[0])
         stacked = torch.stack([slope[0] for slope in slopes])
-        moved = (weights @ stacked.reshape(len(slopes), -1)).view(-1, *y[0].shape)
+        moved = (weights @ stacked.reshape(len(slopes), y[0].numel())).view(len(weights), *y[0].shape)
         self.pieces.append(torch.add(y[0], moved, alpha=span.width))
         return True
 

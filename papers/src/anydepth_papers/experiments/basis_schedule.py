@@ -168,6 +168,8 @@ def _draw(found: Found) -> "Figure":
         ]
         right.plot(there, values, "o-", color=colour, label=f"{title}, onto {way}")
     right.set_title("Fewer functions, steps as trained (Fig 4a)", fontsize=9)
+    right.set_xlabel("K")
+    right.locator_params("x", integer=True)
     right.legend(fontsize=8)
     for place in (left, right):
         place.set_ylabel("test accuracy as it is (%)")

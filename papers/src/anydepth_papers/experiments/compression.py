@@ -223,6 +223,7 @@ def _draw(found: Found) -> "Figure":
             np.mean(accuracies_of([net["forms"]["as trained"] for net in nets])), color="black", linewidth=0.8
         )
         place.set(title=f"{TITLE[name]}: {title.lower()}", xlabel=label, ylabel="test accuracy as it is (%)")
+        place.locator_params("x", integer=True)
         place.grid(alpha=0.25)
         place.legend(fontsize=8)
     return figure

@@ -108,5 +108,6 @@ def _read(path: Path) -> Sheet:
         return Sheet.model_validate_json(json.dumps({k: v for k, v in values.items() if k != "seal"}))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ModelFileError(f"{path} is damaged: {where}: {first['msg']}; export the model again") from None
+        where, what = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        told = f"{where}: {what}" if where else what
+        raise ModelFileError(f"{path} is damaged: {told}; export the model again") from None
