@@ -68,9 +68,14 @@ def usual_forms(model: nn.Module) -> tuple[PartialForm, ...]:
 
 
 def smaller_sizes(model: nn.Module) -> tuple[int, ...]:
-    """Sizes below the model's own, down the ladder of nested sizes; none where every tensor has its own basis."""
+    """The model's own size halved down to 1, rounded up, or the next smaller one that its basis has; none where every
+    tensor has its own basis."""
     own = form_of(model)
-    return () if own.basis == MIXED else tuple(size for size in ladder(own.basis, own.size) if size < own.size)
+    if own.basis == MIXED:
+        return ()
+    known, halves = ladder(own.basis, own.size), [-(-own.size // 2**i) for i in range(1, own.size.bit_length())]
+    found = (max(size for size in known if size <= half) for half in halves)
+    return tuple(dict.fromkeys(size for size in found if size < own.size))
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def config_for(scale: str, seed: int) -> RunConfig:
 def run(study: Study) -> Findings:
     study.plan(3 * len(study.seeds))
     if study.scale == "smoke":
-        _write_tiny_treebank(study)
+        write_tiny_treebank(study)
     found = []
     for seed in study.seeds:
         config = config_for(study.scale, seed)
@@ -232,7 +232,7 @@ def _attention(found: list[dict[str, Any]]) -> Judged:
     return told, computed(max(shares) <= SMOOTH, told)
 
 
-def _write_tiny_treebank(study: Study) -> None:
+def write_tiny_treebank(study: Study) -> None:
     """A made-up language for the smoke scale: the ending of a word gives its tag."""
     random = np.random.default_rng(0)
     root = study.folder / "data" / "tiny"

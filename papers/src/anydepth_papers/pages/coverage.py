@@ -178,7 +178,11 @@ OURS = _items(
     "ours",
     ("one net", "one net for every budget, against a net for each", "study one-net"),
     ("any depth", "training for every depth at once", "study any-depth; study any-depth-cifar10"),
-    ("smoothing", "trained stacks made fit for other depths", "study smoothing; study smoothing-cifar10"),
+    (
+        "smoothing",
+        "trained stacks made fit for other depths",
+        "study smoothing; study smoothing-cifar10; study smoothing-tagging",
+    ),
     ("verdicts", "`anydepth check` on models whose verdict is known beforehand", "study verdicts"),
 )
 
