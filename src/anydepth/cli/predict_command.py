@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from anydepth.cli.output import Json, console, print_json
+from anydepth.cli.output import Data, Json, console, print_json
 
 _SHOWN = 40
 
@@ -28,6 +28,12 @@ def predict(
         typer.Argument(metavar="FILE...", help="Images, tables, arrays (.npy), text, or folders; - reads text."),
     ],
     frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the run's model first.")] = False,
+    steps: Annotated[int | None, typer.Option(help="Run it with so many steps: a run, or an elastic file.")] = None,
+    anytime: Annotated[
+        bool, typer.Option("--anytime", help="Answer coarsely first, and finely only where that is unsure.")
+    ] = False,
+    max_drop: Annotated[float, typer.Option(metavar="POINTS", help="With --anytime: the bound on the drop.")] = 0.5,
+    data: Data = None,
     top: Annotated[int, typer.Option(min=1, help="Show the N most likely classes.")] = 1,
     resize: Annotated[
         bool, typer.Option("--resize", help="Resize and crop images of any size to the model's.")
@@ -50,20 +56,32 @@ def predict(
       anydepth predict runs/photos holiday/ --top 3 --csv holiday.csv
       anydepth predict runs/mnist a.png b.png scans/ --resize
       anydepth predict mnist.onnx batch.npy --json
+      anydepth predict runs/mnist batch.npy --anytime --max-drop 0.3
       echo "Time flies like an arrow." | anydepth predict runs/gum -
     """
+    from anydepth.deploy.anytime.anytime_run import AnytimePredictor, open_anytime
     from anydepth.deploy.input_files import found_in
     from anydepth.deploy.predict import predict as predictions
     from anydepth.deploy.predictor import open_predictor
+    from anydepth.errors import ConfigError
 
-    predictor = open_predictor(model, frozen)
+    if anytime:
+        if frozen or steps is not None:
+            raise ConfigError("--anytime chooses forms itself; leave out --frozen and --steps")
+        predictor = open_anytime(model, data, max_drop)
+    else:
+        predictor = open_predictor(model, frozen, steps)
     found, failed = predictions(predictor, found_in(files, predictor.facts), resize, top)
+    told = predictor.told(found) if isinstance(predictor, AnytimePredictor) else {}
     if table is not None:
         _write_table(table, found)
     if json:
-        print_json({"model": str(model), "predictions": found, "failed": failed})
+        print_json({"model": str(model), "predictions": found, "failed": failed, **told})
     elif table is None or str(table) != "-":
         _show(found)
+    if told:
+        console.print(f"{told['anytime']['evaluations']:.2f} of {told['anytime']['finest']} evaluations on average")
+        console.print(escape(told["anytime"]["guarantee"]), style="dim")
     for reason in failed.values():
         console.print(f"left out: {escape(reason)}", style="yellow")
     raise typer.Exit(3 if failed else 0)

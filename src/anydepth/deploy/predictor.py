@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anydepth.data.facts import Facts
+from anydepth.deploy.elastic.steps_input import STEPS_PORT, with_steps
 from anydepth.deploy.export.formats import FORMATS, format_of
 from anydepth.deploy.export.ports import Call
 from anydepth.deploy.export.sheet import read_export
@@ -15,6 +16,7 @@ from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, ModelFileError
 from anydepth.measure.evaluation import evaluating
 from anydepth.runs.folder import open_run
+from anydepth.surgery.resize import set_solver
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,15 @@ class Predictor:
         return outputs
 
 
-def open_predictor(path: Path, frozen: bool = False) -> Predictor:
-    """From a run's folder, frozen if wanted, or from a file that `anydepth export` wrote."""
+def open_predictor(path: Path, frozen: bool = False, steps: int | None = None) -> Predictor:
+    """From a run's folder, frozen if wanted, or from a file that `anydepth export` wrote; with another number of steps
+    if it is given, which of files only elastic ones allow."""
     if path.suffix.lower() in FORMATS and not path.is_dir():
         if frozen:
             raise ConfigError(f"{path} is frozen already; leave out --frozen")
-        return _exported(path)
+        return _exported(path, steps)
     run = open_run(path)
-    model = run.model()
+    model = set_solver(run.model(), steps=steps)
     return of_module(freeze(model) if frozen else model, run.facts)
 
 
@@ -58,11 +61,16 @@ def of_module(model: nn.Module, facts: Facts) -> Predictor:
     return Predictor(facts, first.dtype, call)
 
 
-def _exported(path: Path) -> Predictor:
+def _exported(path: Path, steps: int | None) -> Predictor:
     form = format_of(path, to_run=True)
     content, sheet = read_export(path)
+    if steps is not None and sheet.elastic is None:
+        raise ConfigError(f"{path} has a fixed number of steps; leave out --steps, or export the run with --elastic")
+    ports = sheet.inputs if sheet.elastic is None else (STEPS_PORT, *sheet.inputs)
     try:
-        call = form.open(content, sheet.inputs)
+        call = form.open(content, ports)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
+    if sheet.elastic is not None:
+        call = with_steps(call, sheet.elastic.default if steps is None else steps)
     return Predictor(sheet.facts, getattr(torch, sheet.output.dtype), call)

@@ -47,7 +47,7 @@ def export(
                 f"block {name!r} has the adaptive scheme {block.scheme.name!r}, and an exported network has fixed "
                 "steps; give --scheme and --steps"
             )
-    _check_writable(target)
+    check_writable(target)
     report("freezing", 0.05)
     dtypes = (dtype := next(model.parameters()).dtype, torch.float32 if form.is_single else dtype)
     content, sheet = _packed(run, model, form, dtypes, check, report)
@@ -93,7 +93,7 @@ def call_of(module: nn.Module) -> Call:
     return lambda inputs: module(*inputs)
 
 
-def _check_writable(target: Path) -> None:
+def check_writable(target: Path) -> None:
     """Said before the work rather than after it."""
     artifact.make_folder(target.parent)
     if target.is_dir() or not os.access(target.parent, os.W_OK):

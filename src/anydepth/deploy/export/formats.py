@@ -56,7 +56,7 @@ def traced(frozen: nn.Module, ports: Sequence[Port], inputs: Sequence[Tensor]) -
     sizes = {name: Dim(name) for name in (BATCH, WORDS)}
     free = tuple({i: sizes[n] for i, n in enumerate(port.shape) if isinstance(n, str)} for port in ports)
     try:
-        with _quiet():
+        with quietly():
             return torch.export.export(frozen, tuple(inputs), dynamic_shapes=free)
     except (RuntimeError, TypeError, ValueError, AttributeError, LookupError) as error:
         raise ConfigError(f"torch.export cannot take this model: {error}") from None
@@ -64,14 +64,14 @@ def traced(frozen: nn.Module, ports: Sequence[Port], inputs: Sequence[Tensor]) -
 
 def _pack_pt2(program: ExportedProgram, _ports: Sequence[Port], _output: Port) -> bytes:
     file = io.BytesIO()
-    with _quiet():
+    with quietly():
         torch.export.save(program, file)
     return file.getvalue()
 
 
 def _open_pt2(content: bytes, _ports: Sequence[Port]) -> Call:
     try:
-        with _quiet():
+        with quietly():
             module = torch.export.load(io.BytesIO(content)).module()
     except Exception as error:
         raise ModelFileError(f"torch.export cannot load it: {error}; export it again") from None
@@ -88,7 +88,7 @@ def _open_pt2(content: bytes, _ports: Sequence[Port]) -> Call:
 def _pack_onnx(program: ExportedProgram, ports: Sequence[Port], output: Port) -> bytes:
     names = [port.name for port in ports]
     try:
-        with _quiet():
+        with quietly():
             made = torch.onnx.export(
                 program,
                 (),
@@ -132,7 +132,7 @@ def _open_onnx(content: bytes, ports: Sequence[Port]) -> Call:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without what the exporters say about themselves."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level

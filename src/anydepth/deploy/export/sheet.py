@@ -19,6 +19,32 @@ DTYPES = ("float32", "float64")
 """Of outputs, and of inputs that are numbers."""
 
 
+class StepsRow(BaseModel):
+    """What a number of steps costs and gives, from the run's sweep."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steps: int
+    value: float | None
+    latency_ms: float
+
+
+class Elastic(BaseModel):
+    """Of a file whose number of steps is an input, `steps`: one for all blocks, or one for each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    scheme: str
+    blocks: tuple[str, ...]
+    least: int
+    most: int
+    default: int
+    """Steps that are taken if none are asked for."""
+    metric: str | None = None
+    """Of the rows; None: the run was not swept."""
+    rows: tuple[StepsRow, ...] = ()
+
+
 class Sheet(BaseModel):
     """The contents of FILE.json."""
 
@@ -44,6 +70,8 @@ class Sheet(BaseModel):
     versions: dict[str, str]
     parity: Parity | None
     """None: not compared."""
+    elastic: Elastic | None = None
+    """None: the number of steps is fixed."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

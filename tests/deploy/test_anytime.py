@@ -1,0 +1,144 @@
+"""A coarse answer first, and the bound on what that costs."""
+
+import json
+from math import inf
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import anydepth as ad
+from anydepth.deploy.anytime.policy import calibrated, lost_of, needed
+from anydepth.train.training import train
+from command import assert_refused, run_command
+from small_runs import tiny
+
+
+def made_up(count, seed, noise=(3.0, 1.0, 0.0)):
+    """Scores of three forms, each nearer to the truth than the one before, and labels."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.randint(0, 4, (count,), generator=draw)
+    clean = 3 * nn.functional.one_hot(labels, 4) + torch.randn(count, 4, generator=draw)
+    return [clean + size * torch.randn(count, 4, generator=draw) for size in noise], labels
+
+
+def test_the_bound_is_kept():
+    """Over many draws, the share lost among all examples to come is above the bound in at most 5 % (and a margin)."""
+    future, truth = made_up(20_000, 10_000)
+    broken = saved = 0.0
+    for seed in range(60):
+        outputs, labels = made_up(900, seed)
+        policy = calibrated(outputs, (1, 2, 16), labels, 4.0, seed=seed).policy
+        broken += float(lost_of(policy.answers(future), future[-1], truth).double().mean()) > 0.04
+        saved += float(policy.evaluations(future, (1, 2, 16)).mean()) / 16
+    assert broken <= 7  # 3 are expected at most; 8 or more of 60 have a chance of 1 % at 5 %
+    assert saved / 60 < 0.9
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.integers(0, 1000), st.sampled_from([2.0, 5.0, 20.0]))
+def test_stops_are_answers_of_their_forms(seed, bound):
+    outputs, labels = made_up(600, seed)
+    found = calibrated(outputs, (1, 2, 16), labels, bound, seed=seed)
+    stops, answers = found.policy.stops(outputs), found.policy.answers(outputs)
+    for i in range(0, 600, 50):
+        assert torch.equal(answers[i], outputs[found.policy.forms[int(stops[i])]][i])
+    assert found.policy.forms[-1] == 2
+    assert found.lost <= bound / 100 * found.tested
+
+
+def test_without_a_gain_only_the_finest_answers():
+    outputs, labels = made_up(400, 0, noise=(1e6, 1e6, 0.0))
+    policy = calibrated(outputs, (1, 2, 16), labels, 1.0).policy
+    assert float(policy.evaluations(outputs, (1, 2, 16)).mean()) >= 16 or policy.threshold == -inf
+
+
+def test_scores_that_are_not_finite_are_unsure():
+    outputs, labels = made_up(900, 1)
+    outputs[0][::3] = torch.nan
+    policy = calibrated(outputs, (1, 2, 16), labels, 20.0).policy
+    assert bool(policy.answers(outputs).isfinite().all())
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(2, 8),
+        ad.ContinuousBlock(lambda: nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)), "linear", 3, steps=8),
+        nn.Linear(8, 3),
+    )
+    x = torch.randn(1500, 2)
+    y = (x.norm(dim=1) > 1).long() * (1 + (x[:, 0] > 0).long())
+    optimizer = torch.optim.Adam(model.parameters(), 2e-2)
+    for _ in range(80):
+        loss = nn.functional.cross_entropy(model(x[:500]), y[:500])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval(), ad.Anytime(model, [(x[500:1000], y[500:1000])], max_drop=3.0), x[1000:]
+
+
+def test_an_answer_does_not_depend_on_the_batch(net):
+    _, fast, x = net
+    together, stops = fast(x), fast.spent.stops
+    alone = torch.cat([fast(x[i : i + 1]) for i in range(60)])
+    torch.testing.assert_close(together[:60], alone, rtol=1e-5, atol=1e-5)
+    fast(x.flip(0))
+    assert torch.equal(fast.spent.stops.flip(0), stops)
+
+
+def test_costs_count_all_passes(net):
+    model, fast, x = net
+    fast(x)
+    sums = np.cumsum(fast.costs)
+    assert fast.spent.evaluations.tolist() == [int(sums[stop]) for stop in fast.spent.stops]
+    assert fast.costs[-1] == 32
+    assert "at most 3 points" in fast.guarantee
+    assert fast(x[:0]).shape == (0, 3)
+    assert not fast.train().training
+    last = fast.spent.stops == len(fast.costs) - 1
+    torch.testing.assert_close(fast(x)[:500][last], model(x)[last], rtol=1e-4, atol=1e-5) if len(last) == 500 else None
+
+
+def test_forms_that_are_named(net):
+    model, _, x = net
+    fast = ad.Anytime(model, [x], max_drop=10.0, forms=["euler x 1", ("midpoint", 2)])
+    assert fast.names == ("euler x 1", "midpoint x 2", "as trained")
+    assert "answered otherwise" in fast.guarantee
+
+
+def test_impossible_requests(net):
+    model, _, x = net
+    y = torch.zeros(len(x), dtype=torch.int64)
+    with pytest.raises(ad.DataError, match=r"give at least \d+ examples"):
+        ad.Anytime(model, [(x[:50], y[:50])], max_drop=0.5)
+    with pytest.raises(ad.ConfigError, match="points above 0"):
+        ad.Anytime(model, [(x, y)], max_drop=0)
+    with pytest.raises(ad.ConfigError, match="such as 'midpoint x 2'"):
+        ad.Anytime(model, [(x, y)], forms=["midpoint"])
+    with pytest.raises(ad.DataError, match=r"empty|given"):
+        ad.Anytime(model, [])
+    with pytest.raises(ad.ConfigError, match="whole numbers"):
+        ad.Anytime(model, [(x, torch.rand(len(x)))])
+    assert needed(0.5, 0.95) == 598
+
+
+def test_predict_anytime(capsys, tmp_path):
+    config = tiny("data.limit=200", "data.validation=300", "model.options.steps=8")
+    run = train(config, tmp_path / "run", None)
+    images = tmp_path / "images.npy"
+    np.save(images, np.zeros((3, 1, 8, 8), dtype=np.float32))
+    code, out, _ = run_command(
+        capsys, "predict", str(run.folder), str(images), "--anytime", "--max-drop", "5", "--json"
+    )
+    assert code == 0
+    told = json.loads(out)
+    assert told["anytime"]["finest"] == 16
+    assert all(entry["evaluations"] >= 1 for entry in told["predictions"][str(images)])
+    bare = train(tiny("data.validation=0"), tmp_path / "bare", None)
+    refused = run_command(capsys, "predict", str(bare.folder), str(images), "--anytime")
+    assert_refused(refused, 3, "no validation part")
