@@ -51,7 +51,7 @@ def test_stops_are_answers_of_their_forms(seed, bound):
 
 
 def test_without_a_gain_only_the_finest_answers():
-    outputs, labels = made_up(400, 0, noise=(1e6, 1e6, 0.0))
+    outputs, labels = made_up(900, 0, noise=(1e6, 1e6, 0.0))
     policy = calibrated(outputs, (1, 2, 16), labels, 1.0).policy
     assert float(policy.evaluations(outputs, (1, 2, 16)).mean()) >= 16 or policy.threshold == -inf
 
@@ -68,13 +68,19 @@ def net():
     torch.manual_seed(0)
     model = nn.Sequential(
         nn.Linear(2, 8),
-        ad.ContinuousBlock(lambda: nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)), "linear", 3, steps=8),
+        ad.ContinuousBlock(
+            lambda: nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8)),
+            "linear",
+            3,
+            scheme="midpoint",
+            steps=4,
+        ),
         nn.Linear(8, 3),
     )
     x = torch.randn(1500, 2)
     y = (x.norm(dim=1) > 1).long() * (1 + (x[:, 0] > 0).long())
     optimizer = torch.optim.Adam(model.parameters(), 2e-2)
-    for _ in range(80):
+    for _ in range(60):
         loss = nn.functional.cross_entropy(model(x[:500]), y[:500])
         optimizer.zero_grad()
         loss.backward()
@@ -96,12 +102,13 @@ def test_costs_count_all_passes(net):
     fast(x)
     sums = np.cumsum(fast.costs)
     assert fast.spent.evaluations.tolist() == [int(sums[stop]) for stop in fast.spent.stops]
-    assert fast.costs[-1] == 32
+    assert fast.costs[-1] == 8
     assert "at most 3 points" in fast.guarantee
     assert fast(x[:0]).shape == (0, 3)
     assert not fast.train().training
+    answers = fast(x)
     last = fast.spent.stops == len(fast.costs) - 1
-    torch.testing.assert_close(fast(x)[:500][last], model(x)[last], rtol=1e-4, atol=1e-5) if len(last) == 500 else None
+    torch.testing.assert_close(answers[last], model(x)[last], rtol=1e-4, atol=1e-5)
 
 
 def test_forms_that_are_named(net):
