@@ -96,7 +96,7 @@ def run(study: Study) -> Findings:
     names = tuple(study.settings["nets"])
     study.plan(2 * len(names) * len(study.seeds))
     found: Found = {name: {seed: _found(study, name, seed) for seed in study.seeds} for name in names}
-    verdicts = tuple(ClaimVerdict(claim, *_judged(found, *key)) for key, claim in claims_of(names).items())
+    verdicts = tuple(ClaimVerdict(claim, *_judged(found, key[0], key[1])) for key, claim in claims_of(names).items())
     return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(found), _notes(study))
 
 

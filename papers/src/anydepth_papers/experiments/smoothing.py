@@ -121,7 +121,7 @@ def _treated(name: str, seed: int, resnet: ResNet, run: Run, study: Study, allow
 def _fresh(resnet: ResNet, seed: int) -> nn.Module:
     torch.manual_seed(seed)
     config: dict[str, Any] = resnet.config
-    return as_blocks(ResNet(**config | {"layers": UNITS // 2}))
+    return as_blocks(ResNet(**{**config, "layers": UNITS // 2}))
 
 
 def _epoch(run: Run, study: Study, seed: int, count: int) -> Callable[[int], Sequence[Batch]]:
