@@ -182,7 +182,7 @@ def _compared(
     told = f"{spread(values[0])} against {spread(values[1])} %"
     if margin is None:
         return told, better(*values, paired=True)
-    return told, no_worse(*values, margin, paired=True)
+    return told, no_worse(values[0], values[1], margin, paired=True)
 
 
 def _rows(found: Found) -> list[tuple[Any, ...]]:
