@@ -58,7 +58,10 @@ def run(script: Path) -> list[Cell]:
 def _run_cell(cell: Cell, names: dict[str, Any], where: str) -> None:
     printed = io.StringIO()
     tree = ast.parse(cell.source, where)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    ends = tree.body[-1] if tree.body else None
+    last = ends if isinstance(ends, ast.Expr) else None
+    if last is not None:
+        tree.body.pop()
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, where, "exec"), names)
         value = None if last is None else eval(compile(ast.Expression(last.value), where, "eval"), names)

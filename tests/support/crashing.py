@@ -93,8 +93,8 @@ def start(folder, settings, processes=1, code=None):
     if processes > 1:
         program = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", "-m", "anydepth"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "MKL_CBWR": "AVX2"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, *program, *words], env=environment, text=True, **pipes)
+    call = [sys.executable, *map(str, program), *words]
+    return subprocess.Popen(call, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def kill_after(process, seconds, number=signal.SIGKILL):

@@ -69,7 +69,7 @@ def drifting(speeds: list[float], threshold: float, **block) -> nn.Module:
     made = ad.ContinuousBlock(Drift, "constant", len(speeds), **block)
     head = nn.Linear(1, 2)
     with torch.no_grad():
-        made.unit.speed.copy_(torch.tensor(speeds)[:, None])
+        made.unit.get_parameter("speed").copy_(torch.tensor(speeds)[:, None])
         head.weight.copy_(torch.tensor([[1.0], [-1.0]]))
         head.bias.copy_(torch.tensor([-threshold, threshold]))
     return nn.Sequential(made, head).double()

@@ -34,11 +34,11 @@ def write_photos(folder, count, sides=(40, 160), seed=0):
     for kind in CLASSES:
         (folder / kind).mkdir(parents=True, exist_ok=True)
         for i in range(count):
-            height, width = random.integers(*sides, 2)
+            height, width = random.integers(sides[0], sides[1], 2)
             suffix, options = FORMATS[i % len(FORMATS)]
             image = Image.fromarray(scene(kind, random, int(height), int(width)))
             mode = ("RGB", "RGBA", "L", "P")[i % 4] if suffix == "png" else "RGB"
-            image.convert(mode).save(folder / kind / f"{kind}-{i:03}.{suffix}", **options)
+            image.convert(mode).save(folder / kind / f"{kind}-{i:03}.{suffix}", **options)  # pyright: ignore[reportArgumentType]
     return folder
 
 

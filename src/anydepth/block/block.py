@@ -50,8 +50,8 @@ class ContinuousBlock(nn.Module):
         per_example: whether an adaptive scheme chooses the steps of every example of a batch by itself.
         scale: factor on the unit, constant from construction on. Euler with size = steps = scale is a ResNet.
         time: pass t to the unit as its first argument.
-        weights: instead of basis and size, a function per tensor: {"*.bias": ("linear", 4), "*": ("constant", 8)};
-            the first pattern that fits counts.
+        weights: instead of basis and size, a function per tensor, such as
+            `{"*.bias": ("linear", 4), "*": ("constant", 8)}`; the first pattern that matches applies.
         state, positive: buffers of the unit that are state besides running statistics; positive ones are
             kept in the logarithm.
         init: "independent" draws, or "shared": one draw for all depths.
