@@ -266,8 +266,8 @@ def test_damaged_exports_are_refused(place, exported, capsys, tmp_path, monkeypa
 
     refused(content[:-9], sheet, 4, "is not the file", "export it again")
     refused(content, sheet[:-9], 4, "not JSON")
-    refused(content, sheet.replace('"label', '"lebal'), 4, "seal")
-    refused(content, json.dumps(other), 4, "seal")
+    refused(content, sheet.replace('"label', '"lebal'), 4, "checksum")
+    refused(content, json.dumps(other), 4, "checksum")
     refused(content, "{}", 4, "format")
     (tmp_path / "net.pt2.json").unlink()
     assert_refused(run_command(capsys, "predict", tmp_path / "net.pt2", "x.npy"), 4, "net.pt2.json", "keep both")

@@ -385,7 +385,7 @@ def test_damaged_results_are_measured_anew_and_foreign_ones_refused(run, swept, 
     path = kept / "sweep.json"
     grid = {"sizes": [1], "steps": [1], "schemes": ["euler"], "rounds": 1, "out": kept}
     path.write_text(path.read_text().replace('"nfe": 1', '"nfe": 7', 1))
-    with pytest.raises(ModelFileError, match="seal"):
+    with pytest.raises(ModelFileError, match="checksum"):
         sweep_of(run, folder=kept)
     sweep = ad.sweep(run, **grid)
     assert len(sweep.rows) == 2
@@ -394,7 +394,7 @@ def test_damaged_results_are_measured_anew_and_foreign_ones_refused(run, swept, 
     assert len(ad.sweep(run, **grid).rows) == 2
     older = json.loads(path.read_text()) | {"version": 1}
     artifact.write_json(path, artifact.sealed(older))
-    with pytest.raises(ModelFileError, match="no sweep of version 2"):
+    with pytest.raises(ModelFileError, match="not a sweep file of version 2"):
         sweep_of(run, folder=kept)
     assert "no sweep of version 2" in ad.sweep(run, **grid).note
     assert "batch was 1, now it is 2" in ad.sweep(run, batch=2, **grid).note

@@ -120,7 +120,10 @@ BAD = {
     "float targets of images": ({"x": PIXELS, "y": KINDS / 2}, "classified"),
     "one class": ({"x": PIXELS, "y": KINDS * 0}, "2 to"),
     "channels": ({"x": np.zeros((4, 8, 8, 5), np.uint8), "y": np.arange(4) % 2}, "channels"),
-    "other class in test": ({"x_train": PIXELS, "y_train": KINDS, "x_test": PIXELS, "y_test": KINDS + 1}, "no class"),
+    "other class in test": (
+        {"x_train": PIXELS, "y_train": KINDS, "x_test": PIXELS, "y_test": KINDS + 1},
+        "not a class",
+    ),
 }
 
 

@@ -92,7 +92,7 @@ def test_state_is_named_by_patterns():
     block = ad.ContinuousBlock(Remembering, "constant", 3, scheme="euler", state="level_*")
     shapes = {name: tuple(buffer.shape) for name, buffer in block.unit.named_buffers()}
     assert shapes == {"level_a": (3, 2), "level_b": (3, 2), "other": (2,), "level_count": ()}
-    with pytest.raises(ConfigError, match=r"'lvl_\*' is no buffer"):
+    with pytest.raises(ConfigError, match=r"'lvl_\*' is not a buffer"):
         ad.ContinuousBlock(Remembering, "constant", 3, scheme="euler", state=["lvl_*"])
 
 

@@ -133,7 +133,7 @@ BAD = {
         "more than 8",
     ),
     "huge": (413, b" " * 200_000, "application/json", "more than 100,000 bytes"),
-    "truncated": (400, png()[:50], "image/png", "no image"),
+    "truncated": (400, png()[:50], "image/png", "cannot be read as an image"),
     "other size": (400, png((9, 9)), "image/png", "9 x 9"),
     "bomb": (400, bomb(), "image/png", "pixels"),
     "not its type": (400, b"GIF89a", "image/jpeg", "begin like image/jpeg"),

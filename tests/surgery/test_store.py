@@ -116,7 +116,7 @@ DAMAGE = {
         edit("blocks", lambda b: json.loads(json.dumps(b).replace('"linear", "size"', '"hat", "size"'))),
         "unknown basis",
     ),
-    "edited": (edit("seal", "0" * 64), "seal"),
+    "edited": (edit("seal", "0" * 64), "checksum"),
     "endless number": (block("solver", {"scheme": "rk4", "steps": ["0", "1e-300000000", "1"]}), "time"),
     "other time": (block("time", True), "time True"),
     "wrong size": (

@@ -496,7 +496,7 @@ def test_the_adjoint_needs_to_know_its_parameters_and_options():
 
 
 def test_unknown_options_have_no_effect_but_a_warning():
-    with pytest.warns(AnydepthWarning, match="step_size is no option of an adaptive method"):
+    with pytest.warns(AnydepthWarning, match="step_size is not an option of an adaptive method"):
         mine.odeint(Field(), start(), times([0.0, 1.0]), options={"step_size": 0.1})
     with warnings.catch_warnings():
         warnings.simplefilter("error")

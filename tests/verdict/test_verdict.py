@@ -422,7 +422,7 @@ def test_what_cannot_be_judged_is_refused_in_one_line():
 
 def test_nothing_to_judge_is_refused():
     y, model = plane(0, 10), classifier()
-    with pytest.raises(DataError, match="no prediction counts: every label is -100"):
+    with pytest.raises(DataError, match="nothing to judge: every label is -100"):
         ad.check(model, [(y, torch.full((10,), IGNORED))])
     for classes in (True, False, None):
         with pytest.raises(DataError, match="no batches but empty ones"):

@@ -183,6 +183,7 @@ OURS = _items(
         "trained stacks made fit for other depths",
         "study smoothing; study smoothing-cifar10; study smoothing-tagging",
     ),
+    ("anytime", "depth per example, with a tested bound on what it loses", "study anytime"),
     ("verdicts", "`anydepth check` on models whose verdict is known beforehand", "study verdicts"),
 )
 
