@@ -396,7 +396,7 @@ def test_damaged_results_are_measured_anew_and_foreign_ones_refused(run, swept, 
     artifact.write_json(path, artifact.sealed(older))
     with pytest.raises(ModelFileError, match="not a sweep file of version 2"):
         sweep_of(run, folder=kept)
-    assert "no sweep of version 2" in ad.sweep(run, **grid).note
+    assert "not a sweep file of version 2" in ad.sweep(run, **grid).note
     assert "batch was 1, now it is 2" in ad.sweep(run, batch=2, **grid).note
     other = ad.compress(run.model(), size=1)
     ad.save(other, run.folder)
