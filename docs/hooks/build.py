@@ -1,4 +1,6 @@
 """What MkDocs runs: pages from outside of docs/, executed tutorials, a reference that is complete, links that fit."""
+# The extra `docs` has mkdocs; checks of types run without it.
+# pyright: reportMissingImports=false
 
 import hashlib
 import logging
