@@ -3,8 +3,9 @@
 The model as it is comes first, learns from the labels, and is the only one that commits running statistics. The other
 forms learn from its outputs (the sandwich rule with in-place distillation, Yu & Huang 2019, here over depth). Their
 batch statistics are not kept: those of any form, also of one that was never trained, are estimated anew after training
-by `recalibrate`, which is exact for that form, while statistics kept per form would have to be refined, averaged and
-saved for each, and there would be none for a form between two of them.
+by `recalibrate`, while statistics kept per form would have to be refined, averaged and saved for each, and there would
+be none for a form between two of them. The estimate is exact where the statistics have a function for every step; with
+fewer functions than steps it is a fit.
 """
 
 from collections.abc import Iterable, Iterator
