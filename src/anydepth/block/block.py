@@ -275,7 +275,7 @@ class ContinuousBlock(nn.Module):
             is_tuple=isinstance(x, tuple),
             dtypes=tuple([part.dtype for part in parts]),
             device=parts[0].device,
-            is_inference=any(part.is_inference() for part in parts),
+            is_inference=_is_inference(parts),
             precision=precision_on(parts[0].device),
             args=args,
             kwargs=dict(kwargs or {}),
@@ -474,6 +474,11 @@ def _finite_fraction(scale: Any) -> Fraction:
     except OverflowError:
         pass
     raise ConfigError(f"scale must be a finite number, at most {_LARGEST_SCALE:g} in size, got {scale!r:.40}")
+
+
+def _is_inference(parts: State) -> bool:
+    """Whether any part was made in inference mode, which a compiler cannot ask."""
+    return not torch.compiler.is_compiling() and any(part.is_inference() for part in parts)
 
 
 def _key(name: str) -> str:

@@ -127,15 +127,19 @@ def run(given: Pass, y: State) -> Outcome:
 
 
 _WATCH: ContextVar[Callable[[Pass, Sequence[State]], None] | None] = ContextVar("watch", default=None)
+_WATCHES: list[None] = []
+"""One for every watch of any thread: a compiler cannot look into a context variable, but guards a list."""
 
 
 @contextmanager
 def states_watched(watch: Callable[[Pass, Sequence[State]], None]) -> Iterator[None]:
     """Passes of this thread with fixed steps tell the states at all grid points, as part of the graph."""
     token = _WATCH.set(watch)
+    _WATCHES.append(None)
     try:
         yield
     finally:
+        _WATCHES.pop()
         _WATCH.reset(token)
 
 
@@ -213,7 +217,7 @@ def _forward(given: Pass, y: State, field: UnitField, wrap: Wrap | None = None) 
         states, stats = _adaptive(given, field, y, (Fraction(0), Fraction(1)), wrap)
         return states[-1], stats
     states = fixed(field.steps(plan), plan.steps, y, wrap, given.segment if wrap else 1)
-    watch = _WATCH.get()
+    watch = _WATCH.get() if _WATCHES else None
     if watch is None:
         return last(states, y), stats_of(plan)
     kept = [y, *states]

@@ -95,6 +95,11 @@ def is_transformed() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore[reportAttributeAccessIssue]
 
 
+# torch.compile asks while it traces and keeps the answer; traced itself, the answer would always be yes. This is
+# torch.compiler.assume_constant_result, which would import the compiler.
+is_transformed._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
+
+
 def is_batched(grad: Tensor) -> bool:
     """Whether a gradient stands for many, which functions with an `out` do not know."""
     return torch._C._functorch.is_batchedtensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)  # pyright: ignore[reportAttributeAccessIssue]
