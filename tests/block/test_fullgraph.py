@@ -79,3 +79,11 @@ def test_a_warm_block_is_one_graph_for_every_backend(unit, scheme, basis, is_tra
 def test_one_graph_by_inductor(unit):
     block, x = warm(unit)
     check(block.eval(), x, "inductor")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_gradients_by_inductor_leave_the_state_alone():
+    """Where every step reads one coefficient, whose copy Inductor could leave out."""
+    block, x = warm("conv", "constant", steps=3)
+    check(block.eval(), x, "inductor")

@@ -150,7 +150,7 @@ class UnitField:
                 if part.kind is Kind.PARAMETER:
                     distinct.append(reading.rows(*held))
                 else:
-                    rows = reading.rows(*[tensor.clone() for tensor in held])
+                    rows = reading.rows(*map(_copy, held))
                     distinct.append([part.kind.decode(row) for row in rows])
         shared = list(self.shared.values())
         made = [[*[d[i] for d, i in zip(distinct, row, strict=True)], *shared] for row in readings.rows]
@@ -278,6 +278,13 @@ class UnitStages:
                 "field differs from call to call; adaptive schemes and adjoint gradients need a fixed scheme with "
                 "gradient='backprop' or 'checkpoint' instead, or the dropout outside the block"
             )
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """A copy of state. Inductor leaves out a plain one, and a gradient then writes over the block's own state."""
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        return tensor.index_select(0, torch.arange(len(tensor), device=tensor.device))
+    return tensor.clone()
 
 
 def _check_constants(field: UnitField, after: list[Tensor]) -> None:
