@@ -35,6 +35,8 @@ OUTSIDE = {
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 
+PLAYGROUND = re.compile(r'^<a href="playground\.html">.*</a>\n', re.MULTILINE)
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the evidence, the pages at the top of the repository, the commands' help and the executed tutorials."""
@@ -55,6 +57,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links of the repository become links of the site; what the site does not have is named, not linked."""
     place = page.file.src_uri
     source = {there: here for here, there in _outside().items() if there != "index.md"}.get(place, f"docs/{place}")
+    if not (ROOT / "docs/playground.html").exists():  # `make docs` makes it first, `mkdocs build` alone does not
+        markdown = PLAYGROUND.sub("", markdown)
     return LINK.sub(lambda found: _link(found[1], found[2], source, place), markdown)
 
 

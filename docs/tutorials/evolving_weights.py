@@ -11,14 +11,13 @@ from torch import nn
 
 import anydepth as ad
 
-torch.manual_seed(0)
-
 # %% [markdown]
 # ## Reaction, diffusion, advection
 #
 # `"rda"` treats a convolution kernel as an image whose pixels react, diffuse and move: dw/dt = τ Δw + v·∇w + ρ w. It is solved exactly, by FFT.
 
 # %%
+torch.manual_seed(0)
 block = ad.ContinuousBlock(
     lambda: ad.units.PostactConv(4),
     # kernels evolve; batch norms have a constant per step

@@ -83,7 +83,7 @@ for size, steps in [(5, 8), (3, 4), (2, 2), (1, 1)]:
 depth = [i / 200 for i in range(200)]
 name = next(iter(block.functions))
 for label, net in [
-    ("linear, 9 (trained)", model),
+    (f"linear, {block.size} (trained)", model),
     ("linear, 3", ad.compress(model, size=3)),
     ("constant, 4", ad.compress(model, basis="constant", size=4)),
 ]:
@@ -99,7 +99,7 @@ pyplot.xlabel("depth t"), pyplot.ylabel("one weight"), pyplot.legend()
 # | `constant` | 1, 2, 4, 8, ... (doubling any size) |
 # | `linear` | 1, 2, 3, 5, 9, 17, ... |
 # | `discontinuous` | 1, 2, 4, 8, ... |
-# | `legendre` | any, up to 32 |
+# | `legendre` | any larger size, up to 32 (`refine` doubles) |
 # | `bspline` | 1, 2, 4, 5, 7, 11, ... |
 #
 # A growth to another size is allowed. It changes the function a little, and says by how much.

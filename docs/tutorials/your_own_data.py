@@ -32,7 +32,12 @@ print(
 #
 # ## Train
 #
-# On the command line: `anydepth train ./photos --epochs 4 --set data.options.size=8`.
+# The default for images is 24 epochs with batches of 32. Here are few images, so more epochs and smaller batches, which make more optimiser steps. The
+# images are 8 by 8 pixels; and a mirrored digit is no digit, so mirroring is off. On the command line:
+#
+# ```
+# anydepth train ./photos --epochs 30 --batch 16 --set data.options.size=8 --set data.flip=false
+# ```
 
 # %%
 from anydepth.recipes.own import recipe_for
@@ -40,24 +45,46 @@ from anydepth.runs.override import override
 from anydepth.train.shorten import with_epochs
 from anydepth.train.training import train
 
-config = with_epochs(recipe_for(folder / "photos"), 4)
-settings = ["data.options.size=8", "data.flip=false", "training.batch=32"]
-run = train(override(config, settings), folder / "run")
-for line in run.metrics():
-    if line["kind"] in ("epoch", "test"):
-        print({key: value for key, value in line.items() if key.endswith("accuracy")})
+config = with_epochs(recipe_for(folder / "photos"), 30)
+settings = ["data.options.size=8", "data.flip=false", "training.batch=16"]
+run = train(override(config, settings), folder / "runs" / "photos")
+lines = [line for line in run.metrics() if line["kind"] in ("epoch", "test")]
+for line in [*lines[:-1:6], *lines[-2:]]:  # every sixth epoch, the last one, the test
+    print({key: value for key, value in line.items() if key.endswith("accuracy")})
 
 # %% [markdown]
 # ## Predict
 #
-# On the command line: `anydepth predict runs/photos ./holiday --top 3 --csv holiday.csv`. It takes files and whole folders.
+# Images that the model has not seen: the digits 600 and later. They may have any size, since they are prepared as in training.
+
+# %%
+from anydepth.deploy.predict import predict
+from anydepth.deploy.predictor import open_predictor
+
+(folder / "holiday").mkdir()
+for number in [number for number in range(600, 700) if labels[number] < 3][:6]:
+    picture = Image.fromarray((images[number].reshape(8, 8) * 15.9).astype("uint8"))
+    picture.save(folder / "holiday" / f"{number}-is-{labels[number]}.png")
+
+predictor = open_predictor(folder / "runs" / "photos")
+found, failed = predict(predictor, sorted((folder / "holiday").iterdir()), top=2)
+for file, (entry,) in found.items():
+    print(Path(file).name, entry["top"])
+
+# %% [markdown]
+# On the command line, where the run is in `runs/photos`; files and whole folders can be given:
+#
+# ```
+# anydepth predict runs/photos ./holiday --top 2 --csv holiday.csv
+# ```
+#
+# The run also has the model itself:
 
 # %%
 import anydepth as ad
 
-model = run.model()
 print("classes:", run.facts.labels)
-print(ad.summary(model))
+print(ad.summary(run.model()))
 
 # %% [markdown]
 # ## What is checked for you
