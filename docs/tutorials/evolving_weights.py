@@ -40,7 +40,10 @@ with torch.no_grad():
 figure, axes = pyplot.subplots(1, 5, figsize=(9, 2))
 for axis, t in zip(axes, (0, 0.25, 0.5, 0.75, 1)):
     axis.imshow(
-        block.theta(t)["conv1.weight"][0, 0].detach(), cmap="RdBu", vmin=-0.5, vmax=0.5
+        block.theta(t)["conv1.weight"][0, 0].detach().numpy(),
+        cmap="RdBu",
+        vmin=-0.5,
+        vmax=0.5,
     )
     axis.set_title(f"t = {t}"), axis.set_axis_off()
 
