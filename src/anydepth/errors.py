@@ -92,7 +92,8 @@ class AnydepthWarning(UserWarning):
 
 def choices(name: object, known: Iterable[str]) -> str:
     """The valid names, and the nearest one if `name` looks like a slip of the pen."""
-    known = sorted(known)
+    given = list(known)
+    known = sorted(filter(None, given))  # the name of a model's root is empty
     near = get_close_matches(str(name), known, n=1)
-    listing = f"expected one of {', '.join(known)}" if known else "none is known"
+    listing = f"expected one of {', '.join(known)}" if known else "none has a name" if given else "none is known"
     return listing + (f"; did you mean {near[0]!r}?" if near else "")

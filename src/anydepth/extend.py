@@ -14,22 +14,31 @@ if TYPE_CHECKING:
     from anydepth.data.records import Fields, Records
     from anydepth.data.source import SOURCES, Part, Source
     from anydepth.data.vectors import Vectors
+    from anydepth.depth.bases import BASES, Basis
+    from anydepth.depth.schemes import SCHEMES, Scheme
+    from anydepth.depth.times import Instant, Side
     from anydepth.recipes import RECIPES
     from anydepth.runs.config import RunConfig, read_config
     from anydepth.train.control.controller import CONTROLLERS, Clock, Controller, Decision, Solvers
     from anydepth.train.control.probe import Probe
     from anydepth.train.growth import RULES, Growth
+    from anydepth.weights.evolutions import EVOLUTIONS, Evolution
     from anydepth.zoo.parts import MODELS, UNITS
 
 _WHERE = {
+    "BASES": "depth.bases",
+    "Basis": "depth.bases",
     "CONTROLLERS": "train.control.controller",
     "Clock": "train.control.controller",
     "ContinuousBlock": "block.block",
     "Controller": "train.control.controller",
     "Decision": "train.control.controller",
+    "EVOLUTIONS": "weights.evolutions",
+    "Evolution": "weights.evolutions",
     "Fields": "data.records",
     "Growth": "train.growth",
     "Images": "data.images",
+    "Instant": "depth.times",
     "MODELS": "zoo.parts",
     "Part": "data.source",
     "Probe": "train.control.probe",
@@ -37,7 +46,10 @@ _WHERE = {
     "RULES": "train.growth",
     "Records": "data.records",
     "RunConfig": "runs.config",
+    "SCHEMES": "depth.schemes",
     "SOURCES": "data.source",
+    "Scheme": "depth.schemes",
+    "Side": "depth.times",
     "Solvers": "train.control.controller",
     "Source": "data.source",
     "UNITS": "zoo.parts",
@@ -46,9 +58,9 @@ _WHERE = {
 }
 
 __all__ = [
-    "CONTROLLERS", "Clock", "ContinuousBlock", "Controller", "Decision", "Fields", "Growth", "Images", "MODELS", "Part",
-    "Probe", "RECIPES", "RULES", "Records", "RunConfig", "SOURCES", "Solvers", "Source", "UNITS", "Vectors",
-    "load_plugins", "read_config",
+    "BASES", "Basis", "CONTROLLERS", "Clock", "ContinuousBlock", "Controller", "Decision", "EVOLUTIONS", "Evolution",
+    "Fields", "Growth", "Images", "Instant", "MODELS", "Part", "Probe", "RECIPES", "RULES", "Records", "RunConfig",
+    "SCHEMES", "SOURCES", "Scheme", "Side", "Solvers", "Source", "UNITS", "Vectors", "load_plugins", "read_config",
 ]  # fmt: skip
 
 
@@ -56,3 +68,7 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'anydepth.extend' has no attribute {name!r}")
     return getattr(import_module(f"anydepth.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

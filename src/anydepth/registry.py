@@ -1,5 +1,6 @@
 """Named parts, found by importing the package that holds them: a new part is one new file."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from inspect import signature
@@ -16,23 +17,31 @@ Part = TypeVar("Part")
 _FROM_JSON = (bool, int, float, str, list, tuple, dict, type(None))
 
 
+class UnknownPartError(ConfigError):
+    """There is no part of this name."""
+
+
 class Registry(Generic[T]):
     """Maps names to parts of one kind.
 
     With `package`, every module of that package is imported at the first look-up, so a part
     registers itself by existing. Plugins are asked only for names that are not found so, and for the list of all names:
-    one that is broken stops nobody who does not need it.
+    one that is broken stops nobody who does not need it. `check(name, part)` refuses what is no such part.
     """
 
-    def __init__(self, kind: str, package: str | None = None):
+    def __init__(self, kind: str, package: str | None = None, check: Callable[[str, Any], None] | None = None):
         self.kind = kind
+        self._check = check
+        self._added_by: dict[str, str] = {}
         self._package = package
         self._parts: dict[str, T] = {}
 
     def add(self, name: str, part: T) -> T:
         if name in self._parts:
             raise ConfigError(f"{self.kind} {name!r} is registered twice; give one of them another name")
-        self._parts[name] = part
+        if self._check is not None:
+            self._check(name, part)
+        self._parts[name], self._added_by[name] = part, _caller()
         return part
 
     def register(self, name: str) -> Callable[[Part], Part]:
@@ -47,8 +56,13 @@ class Registry(Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name not in self:
             elsewhere = plugins.where_else(self.kind, name)
-            raise ConfigError(elsewhere or f"unknown {self.kind} {name!r}; {choices(name, self._parts)}")
+            raise UnknownPartError(elsewhere or f"unknown {self.kind} {name!r}; {choices(name, self._parts)}")
         return self._parts[name]
+
+    def module_of(self, name: str) -> str:
+        """The module of a class or function; of another object, the one that added it."""
+        part = self[name]
+        return part.__module__ if hasattr(part, "__qualname__") else self._added_by[name]
 
     def __contains__(self, name: object) -> bool:
         self._discover()
@@ -72,6 +86,14 @@ class Registry(Generic[T]):
             for module in iter_modules(import_module(self._package).__path__):
                 import_module(f"{self._package}.{module.name}")
             self._package = None
+
+
+def _caller() -> str:
+    """The module that called into this one."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def check_options(what: str, make: Callable, options: Mapping[str, object], given: int = 0) -> None:

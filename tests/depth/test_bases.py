@@ -1,5 +1,6 @@
 """Bases: conformance of every registered family."""
 
+import re
 from fractions import Fraction as F
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 
-from anydepth.depth.bases import BASES, make_basis, read_basis
+from anydepth.depth.bases import BASES, Basis, make_basis, read_basis
 from anydepth.depth.times import Instant, Side
 from anydepth.depth.transfer import is_nested
 from anydepth.errors import ConfigError
@@ -108,3 +109,25 @@ def test_non_uniform_knots(name):
 def test_bad_bases_are_refused(name, size, knots):
     with pytest.raises(ConfigError):
         make_basis(name, size, knots)
+
+
+def _lacking(*names):
+    """A class that has all of a basis but these."""
+    whole = type(BASES["legendre"](1))
+    kept = {key: vars(whole)[key] for key in ("breakpoints", "degree", "control_points", "evaluate", "refined")}
+    return type("Mine", (Basis,), {"name": "mine"} | {key: kept[key] for key in kept if key not in names})
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (_lacking("degree", "refined"), "lacks degree, refined of anydepth.extend.Basis"),
+        (lambda size: None, "is a function, expected a subclass of anydepth.extend.Basis"),
+        (int, "class 'int', expected a subclass of anydepth.extend.Basis"),
+        (type("Mine", (BASES["legendre"],), {}), "name: ClassVar"),
+    ],
+)
+def test_what_is_no_basis_is_refused_at_once(part, says):
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        BASES.register("mine")(part)
+    assert "mine" not in BASES

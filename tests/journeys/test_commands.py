@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+import anydepth as ad
 from anydepth.data.sources.digits import Digits
 from anydepth.errors import ConfigError
 from anydepth.recipes import RECIPES
@@ -208,6 +209,12 @@ def test_damaged_run_files_are_refused(run, capsys, tmp_path, edit, says):
 def test_a_run_without_its_model_is_refused(run, capsys, tmp_path):
     (tmp_path / "run.json").write_text((run / "run.json").read_text())
     assert_refused(run_command(capsys, "evaluate", tmp_path), 4, "no trained model yet")
+
+
+def test_a_saved_model_is_no_run_and_the_way_out_is_named(capsys, tmp_path):
+    ad.save(ad.ContinuousBlock(lambda: torch.nn.Linear(2, 2)), tmp_path / "model")
+    for command in ("check", "evaluate"):
+        assert_refused(run_command(capsys, command, tmp_path / "model"), 4, "no run in", "ad.load", "ad.check")
 
 
 def idx(values, magic=None):

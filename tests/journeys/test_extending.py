@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import anydepth as ad
 from command import assert_refused, run_command
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
@@ -75,10 +77,53 @@ def test_a_run_says_what_it_needs(made, capsys, monkeypatch):
         ("model", "two_blocks"), ("unit", "damped"), ("dataset", "moons"), ("step controller", "countdown"),
     }  # fmt: skip
     assert {need["module"] for need in needs} == {"my_parts"}
+    needs = json.loads((folder / "runs/cos/run.json").read_text())["needs"]
+    assert {"kind": "basis", "name": "cos", "module": "my_parts"} in needs
     monkeypatch.chdir(folder.parent)
     for command in ("evaluate", "sweep", "report"):
         done = run_command(capsys, command, folder / "runs/moons")
         assert_refused(done, 2, "--import my_parts", "two_blocks")
+
+
+LAWS = """
+import anydepth as ad, my_parts, torch
+from anydepth.depth.transfer import transfer
+from anydepth.depth.bases import make_basis
+torch.manual_seed(0)
+x = torch.randn(5, 8)
+with torch.no_grad():
+    blocks = my_parts.cosine_blocks()
+    first, refined, back = (block(x) for block in blocks)
+assert [block.size for block in blocks] == [2, 4, 2]
+assert (first - refined).abs().max() < 1e-5 and (first - back).abs().max() < 1e-5
+for size in (2, 4, 16):
+    small, large = make_basis("cos", size), make_basis("cos", size).refined()
+    there, again = transfer(small, large, "project"), transfer(large, small, "project")
+    assert abs(there[:size] - torch.eye(size).numpy()).max() < 1e-12 and abs(there[size:]).max() < 1e-12
+    assert abs(again[:, :size] - torch.eye(size).numpy()).max() < 1e-12 and abs(again[:, size:]).max() < 1e-12
+"""
+
+
+def test_the_basis_of_the_page_keeps_the_laws_of_bases(made):
+    folder, _ = made
+    done = subprocess.run([sys.executable, "-c", LAWS], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_run_says_that_it_needs_a_basis(made, capsys, tmp_path):
+    """Also where all else that it is made of is there."""
+    folder, _ = made
+    shutil.copytree(folder / "runs/cos", tmp_path / "cos")
+    record = json.loads((tmp_path / "cos/run.json").read_text())
+    record["needs"] = [need for need in record["needs"] if need["kind"] == "basis"]
+    (tmp_path / "cos/run.json").write_text(json.dumps(record))
+    assert_refused(run_command(capsys, "evaluate", tmp_path / "cos"), 2, "needs basis 'cos'", "--import my_parts")
+
+
+def test_a_model_whose_basis_is_not_loaded_says_so(made):
+    folder, _ = made
+    with pytest.raises(ad.ModelFileError, match=r"unknown .*the module that registers it"):
+        ad.load(folder / "runs/cos")
 
 
 @pytest.mark.parametrize(

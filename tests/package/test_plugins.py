@@ -6,12 +6,17 @@ import sys
 from importlib.metadata import EntryPoint
 
 import pytest
+from torch import nn
 
+import anydepth as ad
 from anydepth import plugins
 from anydepth.cli import main as command_line
+from anydepth.depth.bases import BASES
+from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.errors import AnydepthWarning, ConfigError, PluginError
 from anydepth.registry import Registry
-from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs
+from anydepth.runs.foreign_parts import DATA_KINDS, DEPTH_KINDS, MODEL_KINDS, Need, check_needs, depth_needs
+from anydepth.weights.evolutions import EVOLUTIONS
 from command import assert_refused, run_command
 
 PACKAGE = {
@@ -126,6 +131,29 @@ def test_a_run_of_a_package_that_is_not_installed_says_how_to_get_it(commands):
     lost = Need(kind="unit", name="conv_norm", module="anydepth_papers.units.conv_norm")
     with pytest.raises(ConfigError, match=r"runs/x: unit 'conv_norm' is in the package anydepth-papers"):
         check_needs([lost], "runs/x", (Registry("unit"),))
+
+
+def test_outside_bases_evolutions_and_schemes_are_needed(monkeypatch):
+    """By the config and by the model; a scheme is an object, whose module is the one that added it."""
+    for registry in DEPTH_KINDS:
+        monkeypatch.setattr(registry, "_parts", {name: registry[name] for name in registry})
+        monkeypatch.setattr(registry, "_added_by", dict(registry._added_by))
+    theirs = {"__module__": "theirs"}
+    BASES.add("mine", type("Mine", (type(BASES["legendre"](1)),), {"name": "mine", **theirs}))
+    EVOLUTIONS.add("mine", type("Mine", (EVOLUTIONS["none"],), theirs))
+    SCHEMES.add("mine", Scheme("mine", SCHEMES["rk4"].a, SCHEMES["rk4"].b))
+    weights = {"weight": ("mine", 2), "bias": ad.Evolved("mine")}
+    block = ad.ContinuousBlock(lambda: nn.Linear(2, 2), scheme="mine", steps=2, weights=weights)
+    found = depth_needs(block, {"any_depth": [{"scheme": "mine"}, {"basis": "linear"}]})
+    here = __name__
+    assert {(need.kind, need.name, need.module) for need in found} == {
+        ("basis", "mine", "theirs"), ("evolution", "mine", "theirs"), ("scheme", "mine", here),
+    }  # fmt: skip
+    assert len(found) == 3
+    monkeypatch.undo()
+    for need in found:
+        with pytest.raises(ConfigError, match=rf"needs {need.kind} 'mine'.*--import {need.module}"):
+            check_needs([need], "runs/x", MODEL_KINDS)
 
 
 def test_a_broken_plugin_is_named_and_the_other_commands_work(commands, capsys):

@@ -351,3 +351,9 @@ def test_copies_and_state_dicts_keep_all(tmp_path):
     other = ad.from_layers(Loop().double())
     ad.load(tmp_path / "m", into=other)
     torch.testing.assert_close(other(x), made(x), **EXACT)
+
+
+def test_lists_to_choose_from_are_those_with_names():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)))
+    with pytest.raises(ConfigError, match=r"fits 'layer\*'; expected one of 1$"):
+        ad.from_layers(model, where="layer*")

@@ -57,6 +57,18 @@ def test_ignored_positions_do_not_count():
     assert "20 predictions" in verdict.reason
 
 
+def test_states_and_feature_maps_without_labels_are_numbers():
+    torch.manual_seed(0)
+    maps = nn.Sequential(nn.Conv2d(1, 2, 1), ad.ContinuousBlock(lambda: nn.Conv2d(2, 2, 1), steps=2)).double()
+    assert ad.check(maps, [torch.randn(6, 1, 3, 3).double()]).table[0].agreement is None
+    assert ad.check(classifier()[0], [plane(0, 20)]).table[0].agreement is None
+    tagger, words = classifier(), plane(0, 60).reshape(20, 3, 2)
+    guessed, told = ad.check(tagger, [words]), ad.check(tagger, [words], classes=True)
+    assert guessed.table == told.table
+    assert "classes=False" in guessed.reason
+    assert "classes=False" not in told.reason
+
+
 def test_labels_tell_whether_outputs_are_numbers():
     y = plane(0, 50)
     model = classifier()

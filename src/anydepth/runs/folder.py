@@ -21,7 +21,7 @@ from anydepth.data.facts import Facts
 from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.runs.checkpoint_files import FOLDER as CHECKPOINTS
 from anydepth.runs.config import RunConfig, read_config
-from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs
+from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs, depth_needs
 from anydepth.runs.lock import LOCK, locked
 from anydepth.runs.metrics import add_line, keep_first, read_metrics, size_of
 from anydepth.surgery.store import MODEL, TENSORS, load, save
@@ -168,7 +168,7 @@ def new_run(
         transform=transform,
         lineage=() if parent is None else (*parent.record.lineage, _described(parent)),
         training_data=training_data if parent is None else parent.record.training_data,
-        needs=needs if parent is None else parent.record.needs,
+        needs=tuple(dict.fromkeys((*needs, *(() if parent is None else parent.record.needs)))),
         data_directory=_remembered(parent, data),
     )
     artifact.make_folder(folder)
@@ -215,6 +215,11 @@ def open_run(folder: Path) -> Run:
     """The run in a folder."""
     path = folder / RECORD
     if not path.exists():
+        if (folder / MODEL).is_file():
+            raise ModelFileError(
+                f"no run in {folder}: {path} is missing. This is a saved model; "
+                "load it with ad.load, and judge it with ad.check"
+            )
         raise ModelFileError(f"no run in {folder}: {path} is missing; name the folder that anydepth train made")
     values = artifact.read_json(path)
     if values.get("format") != FORMAT:
@@ -251,6 +256,7 @@ def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[st
         with locked(folder):
             (folder / LOCK).unlink()
     with artifact.whole_folder(folder) as staging:
-        made = new_run(staging, parent.config, parent.facts, parent, transform)
+        needs = depth_needs(model, {})
+        made = new_run(staging, parent.config, parent.facts, parent, transform, needs=needs)
         save(model, staging)
     return Run(folder, made.record)

@@ -16,6 +16,7 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import check_modest, forms_of, is_form, weights_of
 from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ConfigError, ModelFileError
+from anydepth.registry import UnknownPartError
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.change import Change
@@ -120,6 +121,11 @@ def _blamed_on(path: Path) -> Iterator[None]:
         yield
     except ModelFileError:
         raise
+    except UnknownPartError as error:
+        raise ModelFileError(
+            f"{path} does not describe this model: {error}; a part of your own, or of a package, is known only after "
+            "the module that registers it was imported"
+        ) from error
     except (AnydepthError, ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         cause = f"{type(error).__name__}: {error}" if not isinstance(error, AnydepthError) else str(error)
         raise ModelFileError(f"{path} does not describe this model: {cause}") from error

@@ -16,7 +16,7 @@ from anydepth.errors import AnydepthError, ConfigError
 from anydepth.measure.evaluation import fitting, loss_of
 from anydepth.runs.config import RunConfig
 from anydepth.runs.device import device_of, precision_of
-from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Kinds, Need, need_of
+from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Kinds, Need, depth_needs, need_of
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.resize import set_gradient
 from anydepth.train.any_depth import check_any_depth
@@ -138,8 +138,8 @@ def warm_up() -> None:
         function(x)
 
 
-def needs_of(config: RunConfig) -> tuple[Need, ...]:
-    """What a run of this config needs beside anydepth."""
+def needs_of(config: RunConfig, model: nn.Module) -> tuple[Need, ...]:
+    """What a run of this config and model needs beside anydepth."""
     used = (
         (MODELS, config.model.name),
         (UNITS, config.model.options.get("unit")),
@@ -148,4 +148,4 @@ def needs_of(config: RunConfig) -> tuple[Need, ...]:
         (CONTROLLERS, getattr(config.control, "controller", None)),
     )
     found = (need_of(registry, name) for registry, name in used)
-    return tuple(need for need in found if need is not None)
+    return (*(need for need in found if need is not None), *depth_needs(model, config.plain()))

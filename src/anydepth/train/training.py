@@ -55,7 +55,7 @@ def train(
                 if is_there:
                     _check_same(open_run(folder), config, prepared.facts, data_hash)
                 else:
-                    needs = needs_of(config)
+                    needs = needs_of(config, prepared.model)
                     new_run(folder, config, prepared.facts, training_data=data_hash, data=dataset.root, needs=needs)
             ranks.wait()
             run = open_run(folder)

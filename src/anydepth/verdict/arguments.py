@@ -54,16 +54,16 @@ def _check_call(field: Callable) -> None:
 
 
 def are_classes(given: bool | None, subject: Subject, examples: list[Batch], head: Callable | None) -> bool:
-    """Outputs that are not finite are neither; the trial of them says so."""
+    """States and feature maps without labels are numbers. Outputs that are not finite are neither; a trial says so."""
     if given is not None:
         return given
     labels = examples[0].targets
     if labels.numel():
         return not labels.is_floating_point()
-    if isinstance(subject, Field) and head is None:
+    if (isinstance(subject, Field) and head is None) or isinstance(subject.model, ContinuousBlock):
         return False
     try:
         (outputs,) = subject.outputs(subject.solvers, examples[:1]).batches
     except NumericalError:
         return False
-    return outputs.dim() > 1 and outputs.shape[-1] > 1
+    return outputs.dim() in (2, 3) and outputs.shape[-1] > 1

@@ -28,6 +28,7 @@ from anydepth.verdict.swap import largest_step, order_of
 from anydepth.verdict.trials import Trials
 
 _LIMITS = Limits()
+_GUESS = "the last of three axes was taken for classes; give classes=False if the outputs are numbers"
 _PAIRS = 5_000_000
 """Pairs of straight pieces that are looked at for crossings, at most."""
 
@@ -109,8 +110,9 @@ def check(
         model: a module with continuous blocks; or a vector field f(t, y), given with the solver it was trained with.
         batches: inputs; or pairs of inputs and labels, which add accuracies to the table.
         classes: whether outputs are scores of classes along the last axis (a single score: of two classes by its sign),
-            or numbers. By default labels tell, if they are whole numbers or not; without labels, outputs of a model are
-            scores unless there is only one, and states of a field without a head are numbers.
+            or numbers. By default labels tell, if they are whole numbers or not. Without labels, outputs of two or
+            three axes are scores unless there is only one; feature maps of more axes, and states (of one block alone,
+            or of a field without a head) are numbers.
         agreement: per cent of predictions that must stay the same.
         distance: largest relative change of outputs, if they are no classes.
         scheme, steps, rtol, atol: of a vector field, the solver it was trained with.
@@ -128,7 +130,10 @@ def check(
             f"no solver finer than {trials.trained.name} could be run in this precision; use model.double(), "
             "or a fixed scheme"
         )
-    return _verdict(trials, limits)
+    verdict = _verdict(trials, limits)
+    assert trials.trained.outputs is not None
+    is_guess = classes is None and reader.classes and not reader.has_labels and trials.trained.outputs[0].dim() == 3
+    return replace(verdict, reason=f"{verdict.reason}; {_GUESS}") if is_guess else verdict
 
 
 def _verdict(trials: Trials, limits: Limits) -> Verdict:

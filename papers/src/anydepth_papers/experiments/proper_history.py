@@ -155,7 +155,8 @@ def watched(study: Study, name: str, task: Task, seed: int) -> list[Look] | None
     folder = study.folder / "watched" / f"{name}-{seed}"
     discard_run(folder)
     looking = Looking(data.part("test"), prepared.facts, study.settings.every)
-    looking.trainer = Trainer(prepared, new_run(folder, config, prepared.facts, needs=needs_of(config)), looking)
+    needs = needs_of(config, prepared.model)
+    looking.trainer = Trainer(prepared, new_run(folder, config, prepared.facts, needs=needs), looking)
     try:
         looking.trainer.fit()
     except NumericalError:

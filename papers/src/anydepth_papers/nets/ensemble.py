@@ -175,7 +175,8 @@ def _train(configs: Sequence[RunConfig], folders: Sequence[Path], study: Study, 
 def _keep(prepared: Prepared, folder: Path, model: nn.Module, data: Dataset, seconds: float) -> None:
     """Write a run as its training alone would leave it, but for the lines of the epochs before the last."""
     config, form = prepared.config, summary(model)
-    run = new_run(folder, config, prepared.facts, training_data=prepared.train.digest(), needs=needs_of(config))
+    needs = needs_of(config, prepared.model)
+    run = new_run(folder, config, prepared.facts, training_data=prepared.train.digest(), needs=needs)
     save(model, folder)
     nfe, row = nfe_by_plan(model), form.rows[0].form
     run.log(

@@ -1,13 +1,32 @@
 """Bases for functions of depth: one file per family, found by the registry."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from anydepth.depth.bases.base import Basis
 from anydepth.depth.times import TimeLike, exact
 from anydepth.errors import ConfigError
 from anydepth.registry import Registry
 
-BASES: Registry[type[Basis]] = Registry("basis", package=__name__ + ".families")
+
+def _check(name: str, part: Any) -> None:
+    """Refuse what is no basis, before anything is computed with it."""
+    base = "anydepth.extend.Basis"
+    if not (isinstance(part, type) and issubclass(part, Basis)):
+        what = f"the class {part.__name__!r}" if isinstance(part, type) else f"a {type(part).__name__}"
+        raise ConfigError(f"basis {name!r} is {what}, expected a subclass of {base}")
+    missing = sorted(part.__abstractmethods__)
+    if missing:
+        raise ConfigError(f"basis {name!r}: class {part.__name__!r} lacks {', '.join(missing)} of {base}")
+    own = getattr(part, "name", None)
+    if own != name:
+        raise ConfigError(
+            f"basis {name!r}: class {part.__name__!r} has the name {own!r}, by which files find it; "
+            f"write name: ClassVar[str] = {name!r}"
+        )
+
+
+BASES: Registry[type[Basis]] = Registry("basis", package=__name__ + ".families", check=_check)
 
 __all__ = ["BASES", "Basis", "make_basis", "read_basis"]
 
