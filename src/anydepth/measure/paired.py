@@ -14,7 +14,7 @@ _LARGEST = 700.0
 
 @dataclass(frozen=True)
 class Answers:
-    """Of right and wrong answers only those tell that exactly one of the two has right.
+    """Of right and wrong answers, only examples that exactly one of the two answers correctly carry information.
 
     Answers to one example, such as the tags of a sentence, count as one together.
     """
