@@ -148,3 +148,7 @@ def test_sides_in_another_precision_and_on_another_device(capsys):
     if not torch.cuda.is_available():
         assert_refused(run_command(capsys, "bench", "--device", "cuda"), 2, "no GPU", "--device cpu")
     assert_refused(run_command(capsys, "bench", "--precision", "fp8"), 2, "fp8", "bf16")
+
+
+def test_results_that_are_not_there_are_told(capsys, tmp_path):
+    assert_refused(run_command(capsys, "bench", "--tables", tmp_path / "none.json"), 2, "none.json", "bench --out")

@@ -147,5 +147,7 @@ def test_predict_anytime(capsys, tmp_path):
     assert told["anytime"]["finest"] == 16
     assert all(entry["evaluations"] >= 1 for entry in told["predictions"][str(images)])
     bare = train(tiny("data.validation=0"), tmp_path / "bare", None)
+    (exported := bare.folder.parent / "net.onnx").touch()
+    assert_refused(run_command(capsys, "predict", exported, images, "--anytime"), 2, "needs a run", "exported file")
     refused = run_command(capsys, "predict", str(bare.folder), str(images), "--anytime")
     assert_refused(refused, 3, "no validation part")

@@ -68,6 +68,8 @@ def predict(
     if anytime:
         if frozen or steps is not None:
             raise ConfigError("--anytime chooses forms itself; leave out --frozen and --steps")
+        if Path(model).is_file():
+            raise ConfigError(f"--anytime needs a run, whose forms can be changed; {model} is an exported file")
         predictor = open_anytime(model, data, max_drop)
     else:
         predictor = open_predictor(model, frozen, steps)

@@ -90,6 +90,8 @@ def _print_tables(results: Path, page: Path | None, figure: Path | None) -> None
     from anydepth import artifact
     from anydepth_papers.bench.page import draw, rewrite, tables
 
+    if not results.is_file():
+        raise ConfigError(f"no file {results}; expected what anydepth bench --out wrote")
     found = artifact.read_json(results)
     if page is None:
         typer.echo(tables(found), nl=False)
