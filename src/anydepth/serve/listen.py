@@ -44,8 +44,8 @@ class EndingServer(uvicorn.Server):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket at this address; port 0: any free one."""
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    """A socket at this address; port 0: any free one. asyncio sends small answers at once only where TCP is named."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
