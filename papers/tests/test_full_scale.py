@@ -7,7 +7,7 @@ import pytest
 from anydepth.recipes import RECIPES
 from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth_papers.experiments.full_scale import hours_of, judged, parameters_of
 from anydepth_papers.studies.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, PrintedRow
 

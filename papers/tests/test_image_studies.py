@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth_papers.experiments.noise import Noisy
 from anydepth_papers.nets.image_nets import RECIPE, net_config
 from anydepth_papers.studies.roughness import kernels_of, roughness

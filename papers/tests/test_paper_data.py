@@ -6,7 +6,7 @@ from scipy.integrate import quad, solve_ivp
 
 from anydepth.data.source import SOURCES
 from anydepth_papers.data.landscape import force, settle, step, true_field
-from anydepth_papers.data.wave import SPEEDS, signal, travel, velocity
+from anydepth_papers.data.travelling_wave import SPEEDS, signal, travel, velocity
 from anydepth_papers.studies.potentials import Wells, potential
 
 MADE = {"wave": {"train": 50, "test": 20}}

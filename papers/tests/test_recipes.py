@@ -12,7 +12,7 @@ from anydepth.recipes import RECIPES
 from anydepth.surgery.summary import summary
 from anydepth.train.growth import grow
 from anydepth.train.prepare import make_model
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth.zoo.units import PreactConv
 from command import run_command
 

@@ -9,7 +9,7 @@ from torch.func import functional_call
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth.zoo.models.tagger import Tagger
 from anydepth_papers.experiments import EXPERIMENTS, compression, derivatives, mnist
 from anydepth_papers.nets import mnist_nets

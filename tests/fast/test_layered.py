@@ -11,7 +11,7 @@ from torch import nn
 import anydepth as ad
 from anydepth.depth.bases import BASES
 from anydepth.depth.schemes import fixed_schemes
-from anydepth.fast.image import chain_of
+from anydepth.fast.image_path import chain_of
 
 MAKERS = {
     "preact": lambda: ad.units.PreactConv(4),

@@ -1,9 +1,14 @@
 """What is registered is exported, and what a config may name is registered."""
 
+from collections import Counter
+from pathlib import Path
+
 import pytest
 from torch import nn
 
+import anydepth
 import anydepth as ad
+import anydepth_papers
 from anydepth.block.paths import GRADIENTS
 from anydepth.errors import ConfigError
 from anydepth.runs.config import RunConfig, read_config
@@ -31,3 +36,9 @@ def test_gradient_modes_of_a_config_are_those_of_the_solvers(mode):
 def test_an_unknown_gradient_mode_is_refused_with_the_known_ones():
     with pytest.raises(ConfigError, match=r"model.gradient: unknown gradient mode; .*did you mean 'adjoint'"):
         read_config(TINY | {"model": TINY["model"] | {"gradient": "adjiont"}})
+
+
+@pytest.mark.parametrize("package", [anydepth, anydepth_papers], ids=lambda package: package.__name__)
+def test_no_file_name_occurs_twice(package):
+    times = Counter(path.name for path in Path(package.__file__).parent.rglob("*.py"))
+    assert [name for name, count in times.items() if count > 1 and not name.startswith("__")] == []

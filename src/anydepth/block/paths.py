@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from anydepth.block.adjoint import by_adjoint
 from anydepth.block.field import UnitField
+from anydepth.block.pass_adjoint import by_adjoint
 from anydepth.block.passes import Outcome, Pass, Ready
 from anydepth.block.row_field import UnitRows
 from anydepth.depth.grids import Grid

@@ -3,7 +3,7 @@
 import torch
 
 from anydepth.block.form import forms_of
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth.zoo.models.resnet import ResNet
 
 

@@ -11,8 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.solve.tensors import State
-from anydepth.torchdiffeq.adaptive_steps import Adaptive, Judge
-from anydepth.torchdiffeq.fixed_steps import Fixed
+from anydepth.torchdiffeq.embedded_steps import Adaptive, Judge
+from anydepth.torchdiffeq.grid_steps import Fixed
 from anydepth.torchdiffeq.interface import prepared
 from anydepth.torchdiffeq.norms import AdjointNorm, adjoint_norm
 from anydepth.torchdiffeq.options import given_options, solver_of, with_grid

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from anydepth.errors import ConfigError
 from anydepth.solve.tensors import State
-from anydepth.torchdiffeq.adaptive_steps import Adaptive, Judge
-from anydepth.torchdiffeq.fixed_steps import Fixed
+from anydepth.torchdiffeq.embedded_steps import Adaptive, Judge
+from anydepth.torchdiffeq.grid_steps import Fixed
 from anydepth.torchdiffeq.norms import StateNorm, state_norm
 from anydepth.torchdiffeq.options import given_options, refuse_callbacks, solver_of, with_grid
 from anydepth.torchdiffeq.problem import Func, Packing, checked_times, packed, tolerance

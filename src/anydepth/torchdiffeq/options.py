@@ -13,8 +13,8 @@ from torch import Tensor
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.solve.tensors import State
 from anydepth.torchdiffeq.adams import FIRST_ORDER, MAX_ORDER
-from anydepth.torchdiffeq.adaptive_steps import Adaptive, Control, Judge
-from anydepth.torchdiffeq.fixed_steps import Fixed, Layout
+from anydepth.torchdiffeq.embedded_steps import Adaptive, Control, Judge
+from anydepth.torchdiffeq.grid_steps import Fixed, Layout
 from anydepth.torchdiffeq.methods import scheme_of
 from anydepth.torchdiffeq.steps import Field
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.rules import Judgement, better, not_run

@@ -12,7 +12,7 @@ from anydepth.measure.evaluation import batches_of, evaluate, evaluating, fittin
 from anydepth.runs.config import RunConfig
 from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.rules import better

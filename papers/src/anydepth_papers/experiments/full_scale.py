@@ -12,7 +12,7 @@ from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.rules import Judgement, better, near, no_worse, not_run

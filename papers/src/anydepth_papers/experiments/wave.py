@@ -13,7 +13,7 @@ from torch import Tensor
 from anydepth.block.block import ContinuousBlock
 from anydepth.data.source import Part
 from anydepth.weights.evolved import Evolved
-from anydepth_papers.data.wave import Wave, velocity
+from anydepth_papers.data.travelling_wave import Wave, velocity
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.rules import Judgement, all_of, better

@@ -13,7 +13,7 @@ from anydepth.runs.config import RefineSettings, RunConfig
 from anydepth.runs.override import override
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import compress, set_solver
-from anydepth.zoo.models.image import ImageNetwork
+from anydepth.zoo.models.image_network import ImageNetwork
 
 GROWN, RESNET, HALF_RESNET, FLAT = "hats (RK4)", "ResNet-8", "ResNet-4", "ResNet-1"
 UNITS = {RESNET: 8, HALF_RESNET: 4, FLAT: 1}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from anydepth.errors import ConfigError
 from anydepth.zoo.layers import conv3x3, norm
-from anydepth.zoo.models.image import pooled_size
+from anydepth.zoo.models.image_network import pooled_size
 from anydepth.zoo.parts import MODELS
 from anydepth.zoo.stitch import Stitch
 from anydepth.zoo.units.preact_conv import PreactConv
