@@ -16,8 +16,8 @@ from anydepth.block.field import UnitField, UnitStages
 from anydepth.block.passes import Pass
 from anydepth.depth.times import Instant
 from anydepth.errors import ConfigError, UnitError
-from anydepth.solve.per_example import Span, picked
 from anydepth.solve.tensors import State, checked_slope
+from anydepth.solve.walkers import Span, picked
 from anydepth.weights.expansion import Expansion
 from anydepth.weights.protocol import WeightFunction
 

@@ -16,9 +16,10 @@ from anydepth.errors import ConfigError
 from anydepth.solve.adaptive import Adaptive, Tolerance
 from anydepth.solve.checkpoint import checkpointed
 from anydepth.solve.fixed import fixed, last
-from anydepth.solve.per_example import PerExample, Span, picked
+from anydepth.solve.per_example import PerExample
 from anydepth.solve.plan import Plan
 from anydepth.solve.tensors import State, check_finite, checked_slope, like, parts_of, wide
+from anydepth.solve.walkers import Span, picked
 
 VectorField = Callable[[Tensor, Any], Any]
 
@@ -137,13 +138,15 @@ class FunctionRows:
 
     def __init__(self, field: FunctionField):
         self.field, self.breakpoints = field, field.breakpoints
+        self._picked: tuple[Tensor, tuple[Any, ...]] | None = None
 
     def slopes(self, span: Span, times: Tensor, y: State, rows: Tensor) -> State:
         field = self.field
-        for end in span.ends:
+        for end in span.ends if self.breakpoints else ():
             times = torch.where(times == float(end.time), told_time(field, end), times)
-        given = times.to(field.like.device, field.like.dtype)
-        return field.slope(given, y, picked(field.args, rows, len(field.like)))
+        if self._picked is None or self._picked[0] is not rows:
+            self._picked = rows, picked(field.args, rows, len(field.like))
+        return field.slope(times.to(field.like.device, field.like.dtype), y, self._picked[1])
 
 
 def _check_per_example(scheme: Scheme, gradient: str) -> None:

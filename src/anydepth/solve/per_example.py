@@ -6,102 +6,17 @@ and which side of a mark is meant follows from the interval, so that floating-po
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from anydepth.depth.schemes import Scheme
-from anydepth.depth.times import Instant, Side
-from anydepth.errors import ConfigError, ShapeError
 from anydepth.solve.adaptive import GROW, SAFETY, SHRINK, SMALLEST, Cause, ExampleStats, SolverError, Stats, Tolerance
+from anydepth.solve.row_tensors import beside, chosen, combined, finite_rows, moved, rms_rows, short
 from anydepth.solve.tensors import State
-
-
-@dataclass(frozen=True)
-class Span:
-    """From one mark to the next, in the direction of time."""
-
-    start: Fraction
-    end: Fraction
-
-    @property
-    def sign(self) -> int:
-        return 1 if self.end > self.start else -1
-
-    @property
-    def ends(self) -> tuple[Instant, Instant]:
-        """Start and end, seen from inside."""
-        ahead, behind = (Side.RIGHT, Side.LEFT) if self.sign > 0 else (Side.LEFT, Side.RIGHT)
-        return Instant(self.start, ahead), Instant(self.end, behind)
-
-    def instants(self, times: Tensor) -> list[Instant]:
-        """Of every example, exactly; at the ends of the span, the side inside."""
-        ends = {float(end.time): end for end in self.ends}
-        return [ends.get(time) or Instant(Fraction(time), self.ends[0].side) for time in times.tolist()]
-
-
-class RowField(Protocol):
-    """A vector field that is read at another time for every example."""
-
-    @property
-    def breakpoints(self) -> Sequence[Fraction]: ...
-
-    @property
-    def scale(self) -> Fraction: ...
-
-    def slopes(self, span: Span, times: Tensor, y: State, rows: Tensor) -> State:
-        """The slopes of some examples, given their times in a span (float64, CPU), states, and places in the batch."""
-        ...
-
-
-@dataclass
-class Walkers:
-    """Examples on their way through a span; all tensors have one entry for each."""
-
-    rows: Tensor
-    time: Tensor
-    width: Tensor
-    growth: Tensor
-    y: State
-    slope: State
-
-    def take(self, places: Tensor) -> "Walkers":
-        def some(parts: State) -> State:
-            return tuple(part.index_select(0, places.to(part.device)) for part in parts)
-
-        time, width, growth = self.time[places], self.width[places], self.growth[places]
-        return Walkers(self.rows[places], time, width, growth, some(self.y), some(self.slope))
-
-
-def joined(parts: Sequence[Walkers]) -> Walkers:
-    """In the order of the batch."""
-
-    def whole(name: str) -> Tensor:
-        return torch.cat([getattr(part, name) for part in parts])
-
-    y, slope = (
-        tuple(torch.cat(column) for column in zip(*(getattr(part, name) for part in parts), strict=True))
-        for name in ("y", "slope")
-    )
-    found = Walkers(whole("rows"), whole("time"), whole("width"), whole("growth"), y, slope)
-    return found if len(parts) == 1 else found.take(found.rows.argsort())
-
-
-@dataclass
-class Trial:
-    """A step that was tried, for every example."""
-
-    after: State
-    slope: State | None
-    """At its end, where the scheme gives it."""
-    error: Tensor
-    is_sound: bool
-    """Whether every number on the way was finite."""
+from anydepth.solve.walkers import RowField, Span, Trial, Walkers, count_of, joined, landings, without_slope
 
 
 class PerExample:
@@ -128,7 +43,7 @@ class PerExample:
         marks = sorted({*times, *breaks}, key=lambda time: sign * time)
         found, walkers = [y], None
         for start, end in pairwise(marks):
-            known = walkers if self.scheme.is_fsal and start not in breaks else _without_slope(walkers)
+            known = walkers if self.scheme.is_fsal and start not in breaks else without_slope(walkers)
             walkers = self._cross(Span(start, end), y, known)
             y = walkers.y
             if end in times:
@@ -147,7 +62,7 @@ class PerExample:
         arrived: list[Walkers] = []
         while len(walkers.rows):
             self._check(span, walkers)
-            end = _landings(span, walkers)
+            end = landings(span, walkers)
             trial = self._attempt(span, walkers, end)
             walkers = self._settled(span, walkers, end, trial)
             is_there = walkers.time == float(span.end)
@@ -167,7 +82,7 @@ class PerExample:
 
     def _first(self, span: Span, time: Tensor, y: State, rows: Tensor) -> State:
         slope = self._slopes(span, time, y, rows)
-        self._refuse(~_finite(slope), rows, time, Cause.NON_FINITE)
+        self._refuse(~finite_rows(slope), rows, time, Cause.NON_FINITE)
         return slope
 
     def _slopes(self, span: Span, time: Tensor, y: State, rows: Tensor) -> State:
@@ -197,16 +112,16 @@ class PerExample:
 
     def _attempt(self, span: Span, walkers: Walkers, end: Tensor) -> Trial:
         y, time, rows, gap = walkers.y, walkers.time, walkers.rows, end - walkers.time
-        step = [_beside(part, gap * float(self.field.scale)) for part in y]
+        step = [beside(part, gap * float(self.field.scale)) for part in y]
         slopes, at = [walkers.slope], y
         for c, row in zip(self.c[1:], self.a[1:], strict=True):
-            at = _moved(y, step, row, slopes)
+            at = moved(y, step, row, slopes)
             slopes.append(self._slopes(span, end if c == 1 else time + c * gap, at, rows))
-        after = at if self.scheme.is_fsal else _moved(y, step, self.b, slopes)
+        after = at if self.scheme.is_fsal else moved(y, step, self.b, slopes)
         with torch.no_grad():
-            error = tuple(h * _combined(self.gap, [slope[i] for slope in slopes]) for i, h in enumerate(step))
+            error = tuple(h * combined(self.gap, [slope[i] for slope in slopes]) for i, h in enumerate(step))
             size = self._norm(error, y, after)
-            sound = all(bool(_finite(slope).all()) for slope in slopes)
+        sound = not torch.is_grad_enabled() or all(bool(finite_rows(slope).all()) for slope in slopes)
         return Trial(after, slopes[-1] if self.scheme.is_fsal else None, size, sound)
 
     def _settled(self, span: Span, walkers: Walkers, end: Tensor, trial: Trial) -> Walkers:
@@ -233,16 +148,16 @@ class PerExample:
     def _next(self, span: Span, walkers: Walkers, end: Tensor, trial: Trial, is_good: Tensor) -> Walkers:
         tried = (end - walkers.time).abs()
         factor = self._factor(trial.error)
-        shrunk, grown = _short(tried * factor), _short(tried * torch.minimum(walkers.growth, factor))
+        shrunk, grown = short(tried * factor), short(tried * torch.minimum(walkers.growth, factor))
         kept = torch.where(tried < walkers.width, torch.maximum(walkers.width, grown), grown)
         width = torch.where(is_good, kept, shrunk)
         growth = torch.where(is_good, GROW, 1.0).to(torch.float64)
         time = torch.where(is_good, end, walkers.time)
         if self._broken or bool(trial.error.isinf().any()):
             self._broken = self._broken - set(walkers.rows.tolist()) | set(walkers.rows[trial.error.isinf()].tolist())
-        y = _where(is_good, trial.after, walkers.y)
+        y = chosen(is_good, trial.after, walkers.y)
         if trial.slope is not None:
-            return Walkers(walkers.rows, time, width, growth, y, _where(is_good, trial.slope, walkers.slope))
+            return Walkers(walkers.rows, time, width, growth, y, chosen(is_good, trial.slope, walkers.slope))
         moved = Walkers(walkers.rows, time, width, growth, y, walkers.slope)
         return self._with_slopes(span, moved, is_good & (time != float(span.end)))
 
@@ -266,114 +181,25 @@ class PerExample:
         """Root mean square of the error over the tolerance, for every example; infinite where not finite."""
         rtol, atol = self.tolerance.rtol, self.tolerance.atol
         limits = [atol + rtol * torch.maximum(a.abs(), b.abs()) for a, b in zip(before, after, strict=True)]
-        size = _rms(error, limits)
-        return torch.where(_finite(after) & size.isfinite(), size, float("inf"))
+        size = rms_rows(error, limits)
+        return torch.where(finite_rows(after) & size.isfinite(), size, float("inf"))
 
     @torch.no_grad()
     def _initial(self, span: Span, time: Tensor, y: State, slope: State, rows: Tensor) -> Tensor:
         """Hairer's rule for the first step (see `first_step`), for every example."""
         whole, scale, sign = self.whole, abs(float(self.field.scale)), span.sign
         limits = [self.tolerance.atol + self.tolerance.rtol * part.abs() for part in y]
-        state, steep = _rms(y, limits), whole * scale * _rms(slope, limits)
+        state, steep = rms_rows(y, limits), whole * scale * rms_rows(slope, limits)
         is_told = (torch.minimum(state, steep) >= 1e-5) & (state + steep).isfinite()
         share = torch.where(is_told, (0.01 * state / steep).clamp(1e-12, 1.0), 1e-6)
         left = float(abs(span.end - span.start))
-        width = _short(share * whole).clamp_max(left)
-        step = [_beside(part, sign * width * float(self.field.scale)) for part in y]
+        width = short(share * whole).clamp_max(left)
+        step = [beside(part, sign * width * float(self.field.scale)) for part in y]
         near = torch.where(width == left, float(span.end), time + sign * width)
-        moved = self._slopes(span, near, _moved(y, step, [1.0], [slope]), rows)
-        change = _rms(tuple(a - b for a, b in zip(moved, slope, strict=True)), limits)
+        ahead = self._slopes(span, near, moved(y, step, [1.0], [slope]), rows)
+        change = rms_rows(tuple(a - b for a, b in zip(ahead, slope, strict=True)), limits)
         h0, curved = width / whole, whole * scale * change / (width / whole)
         largest = torch.maximum(steep, curved)
         is_flat = (largest <= 1e-15) | ~largest.isfinite()
         h1 = torch.where(is_flat, (1e-3 * h0).clamp_min(1e-6), (0.01 / largest) ** (1 / (self.scheme.order + 1)))
-        return _short(torch.minimum(100 * h0, h1).clamp_max(1.0) * whole)
-
-
-def count_of(y: State) -> int:
-    """Examples of a batch, which lie along the first axis of every part."""
-    shapes = {part.shape[:1] for part in y}
-    if len(shapes) != 1 or not next(iter(shapes)):
-        found = ", ".join(str(tuple(part.shape)) for part in y)
-        raise ShapeError(f"per_example needs examples along the first axis of every part of the state, got {found}")
-    return len(y[0])
-
-
-def picked(given: Any, rows: Tensor, count: int) -> Any:
-    """Extra arguments of some examples: tensors with a batch axis give their rows, those of one row are shared."""
-
-    def pick(leaf: Any) -> Any:
-        if not isinstance(leaf, Tensor) or leaf.dim() == 0 or len(leaf) == 1:
-            return leaf
-        if len(leaf) != count:
-            raise ConfigError(
-                f"with per_example every extra tensor has a row for each of the {count} examples, or one row that all "
-                f"share, got shape {tuple(leaf.shape)}; give what all share an axis of 1 in front"
-            )
-        return leaf if len(rows) == count else leaf.index_select(0, rows.to(leaf.device))
-
-    return tree_map(pick, given)
-
-
-def _without_slope(walkers: Walkers | None) -> Walkers | None:
-    """Past a breakpoint: the field may have jumped."""
-    return None if walkers is None else replace(walkers, slope=())
-
-
-def _landings(span: Span, walkers: Walkers) -> Tensor:
-    """Where the next steps end: on the mark if it is near, halfway if it is near enough to leave a sliver."""
-    left = (float(span.end) - walkers.time).abs()
-    width = torch.where(2 * walkers.width > left, left / 2, walkers.width)
-    end = torch.where(walkers.width >= 0.99 * left, float(span.end), walkers.time + span.sign * width)
-    return torch.where(end == walkers.time, float(span.end), end)
-
-
-def _beside(part: Tensor, values: Tensor) -> Tensor:
-    """One number for every example, beside a part of the state."""
-    return values.to(part.device, part.dtype).reshape(-1, *[1] * (part.dim() - 1))
-
-
-def _combined(factors: Sequence[float], slopes: Sequence[Tensor]) -> Tensor:
-    """The sum of factor * slope."""
-    pairs = [(factor, slope) for factor, slope in zip(factors, slopes, strict=False) if factor]
-    total = pairs[0][1] * pairs[0][0]
-    for factor, slope in pairs[1:]:
-        total = torch.add(total, slope, alpha=factor)
-    return total
-
-
-def _moved(y: State, step: Sequence[Tensor], factors: Sequence[float], slopes: Sequence[State]) -> State:
-    """y + step * sum of factor * slope, the step another for every example."""
-    return tuple(
-        part + h * _combined(factors, [slope[i] for slope in slopes])
-        for i, (part, h) in enumerate(zip(y, step, strict=True))
-    )
-
-
-def _where(is_good: Tensor, new: State, old: State) -> State:
-    if bool(is_good.all()):
-        return new
-    if not bool(is_good.any()):
-        return old
-    return tuple(
-        torch.where(is_good.to(a.device).reshape(-1, *[1] * (a.dim() - 1)), a, b) for a, b in zip(new, old, strict=True)
-    )
-
-
-def _finite(parts: State) -> Tensor:
-    """For every example, whether all its numbers are finite; on the CPU."""
-    flat = [part.detach().isfinite().flatten(1).all(-1) if part.dim() > 1 else part.isfinite() for part in parts]
-    return torch.stack(flat).all(0).cpu()
-
-
-def _rms(parts: State, limits: Sequence[Tensor]) -> Tensor:
-    """For every example the root mean square of the parts over their limits; float64, on the CPU."""
-    count = sum(part[0].numel() if len(part) else 1 for part in parts)
-    ratios = [p.detach().double() / q.double().clamp_min(1e-300) for p, q in zip(parts, limits, strict=True)]
-    total = torch.stack([r.square().flatten(1).sum(-1) if r.dim() > 1 else r.square() for r in ratios]).sum(0)
-    return (total / max(count, 1)).sqrt().cpu()
-
-
-def _short(width: Tensor) -> Tensor:
-    """Widths with short binary expansions, as those of a batch that steps together."""
-    return torch.where((width > 1e-30) & (width < 1e30), width.float().double(), width)
+        return short(torch.minimum(100 * h0, h1).clamp_max(1.0) * whole)
