@@ -17,15 +17,17 @@ KINETIC_FACTOR = 0.03
 """Of the kinetic penalty; fixed beforehand, without a trial."""
 SMOKE_IMAGES = {"data": {"name": "digits", "limit": 64, "validation": 32}, "channels": [2, 2], "pool": 4, "crop": 0}
 
-_HATS: dict[str, Any] = {"basis": "linear", "size": 5}
+_HATS: dict[str, Any] = {"weights": {"*running*": ["constant", N], "*": ["linear", 5]}}
+"""Five hats; batch statistics have a constant for every step, which five hats cannot follow."""
+_SMALLEST: dict[str, Any] = {"weights": {"*running*": ["constant", 1], "*": ["linear", 1]}, "steps": 1}
 _WITHOUT: dict[str, Any] = {"any_depth": None}
 NETS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     HATS: (_HATS, {"any_depth": {}}),
     CONSTANTS: ({}, {"any_depth": {}}),
     NO_DISTILL: (_HATS, {"any_depth": {"distill": 0.0}}),
     NO_SANDWICH: (_HATS, {"any_depth": {"sandwich": False}}),
-    GROWN: (_HATS | {"size": 1, "steps": 1}, {}),
-    STALL: (_HATS | {"size": 1, "steps": 1}, {}),
+    GROWN: (_SMALLEST, {}),
+    STALL: (_SMALLEST, {}),
     LONGER: (_HATS, {"longer": True}),
     TIED: ({"init": "shared"}, {}),
     KINETIC: ({}, {"penalty_kinetic": KINETIC_FACTOR}),
@@ -45,8 +47,7 @@ def depth_config(name: str, seed: int, settings: dict[str, Any]) -> RunConfig:
         model = {"name": "resnet", "options": {**shape, "layers": N, **options}}
     else:
         block = {
-            "basis": "constant",
-            "size": N,
+            **({} if "weights" in options else {"basis": "constant", "size": N}),
             "steps": N,
             "scheme": "euler",
             "scale": float(N),
@@ -68,7 +69,7 @@ def depth_config(name: str, seed: int, settings: dict[str, Any]) -> RunConfig:
 
 
 def _growth(name: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Hats 1, 2, 3, 5 with 1, 2, 4, 8 steps: at set steps, or when the validation loss stalls."""
+    """Hats 1, 2, 3, 5 with 1, 2, 4, 8 steps and statistics: at set steps, or when the validation loss stalls."""
     if name == GROWN:
         return {"at": list(settings["grows"]), "unit": "step"}
     if name == STALL:
