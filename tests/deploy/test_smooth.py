@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import anydepth as ad
+from anydepth.cli.main import main
 from anydepth.errors import ConfigError, DataError, ShapeError
 from anydepth.surgery.blocks import blocks_of
 from anydepth.train.training import train
@@ -136,6 +137,72 @@ def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsy
     bare = train(tiny(*RESNET, "data.validation=0"), tmp_path / "bare")
     assert_refused(run_command(capsys, "smooth", bare.folder, "--out", tmp_path / "no"), 3, "no validation part")
     assert not (tmp_path / "no").exists()
+
+
+def smoothing_killed_at(monkeypatch, step, how):
+    """Smoothing that ends in the middle: every step is saved, and one is the last."""
+    from anydepth.train import smoothing_state
+
+    own = smoothing_state.SmoothingState.keep
+
+    def keep(self, student, optimizer, done, spent, total):
+        if done == step:
+            how(self)
+        own(self, student, optimizer, done, spent, total)
+
+    monkeypatch.setattr(smoothing_state, "_EVERY", 0.0)
+    monkeypatch.setattr(smoothing_state.SmoothingState, "keep", keep)
+
+
+class Killed(BaseException):
+    """Nothing in the program catches it."""
+
+
+def kill(state):
+    raise Killed
+
+
+def signalled(state):
+    state._interrupt.received = 15
+
+
+@pytest.mark.parametrize(("step", "how"), [(1, kill), (2, kill), (4, kill), (3, signalled)])
+def test_a_stopped_smoothing_resumes_to_the_same_bits(tmp_path, monkeypatch, capsys, step, how):
+    run = train(tiny(*RESNET), tmp_path / "run")
+    asked = ("smooth", run.folder, "--epochs", "2", "--json", "--out")
+    whole = json.loads(run_command(capsys, *asked, tmp_path / "whole").out)
+    with monkeypatch.context() as patched:
+        smoothing_killed_at(patched, step, how)
+        if how is kill:
+            with pytest.raises(Killed):
+                main([str(word) for word in (*asked, tmp_path / "stopped")])
+        else:
+            assert_refused(run_command(capsys, *asked, tmp_path / "stopped"), 143, "give the same command again")
+    assert not (tmp_path / "stopped").exists()
+    again = json.loads(run_command(capsys, *asked, tmp_path / "stopped").out)
+    assert again == whole | {"run": again["run"]}
+    names = ("model.safetensors", "model.json")
+    assert all((tmp_path / "whole" / n).read_bytes() == (tmp_path / "stopped" / n).read_bytes() for n in names)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "whole", "stopped"}
+
+
+@pytest.mark.filterwarnings("always::anydepth.errors.AnydepthWarning")
+def test_a_stopped_smoothing_with_other_settings_is_dropped_and_a_damaged_one_begins_anew(
+    tmp_path, monkeypatch, capsys
+):
+    run = train(tiny(*RESNET), tmp_path / "run")
+    for damage in (False, True):
+        out = tmp_path / f"out-{damage}"
+        with monkeypatch.context() as patched:
+            smoothing_killed_at(patched, 2, kill)
+            with pytest.raises(Killed):
+                main(["smooth", str(run.folder), "--epochs", "2", "--out", str(out)])
+        if damage:
+            for path in tmp_path.glob(".*.smoothing/checkpoints/*.safetensors"):
+                path.write_bytes(path.read_bytes()[:-5])
+        done = run_command(capsys, "smooth", run.folder, "--epochs", "1" if not damage else "2", "--out", out)
+        assert done.code == 0
+        assert ("cannot be used" if damage else "is dropped") in done.err
 
 
 @pytest.mark.slow

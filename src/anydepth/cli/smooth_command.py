@@ -33,7 +33,7 @@ def smooth(
     """Fine-tune a trained run until it survives other depths and sizes, taught by itself as it was.
 
     Without --steps and --sizes it is trained for half and a quarter of both. Every form is judged before and after, on
-    the validation part, with batch statistics estimated anew.
+    the validation part, with batch statistics estimated anew. Stopped at any time, the same command resumes.
 
     \b
     Examples:
@@ -44,6 +44,7 @@ def smooth(
     from anydepth.runs.folder import check_vacant, open_run, save_derived
     from anydepth.surgery.views import PartialForm
     from anydepth.train.smoothing import Smoothing
+    from anydepth.train.smoothing_state import remove_state
 
     parent = open_run(run)
     check_vacant(out)
@@ -52,10 +53,11 @@ def smooth(
     settings = Smoothing(epochs=epochs, penalty=penalty, draws=draws, lr=lr, seed=seed)
     goal = None if teacher is None else open_run(teacher).model()
     with progress() as report:
-        model, found = smooth_run(parent, data, goal, tuple(asked) or None, settings, align, report)
+        model, found = smooth_run(parent, data, goal, tuple(asked) or None, settings, align, report, out)
     told = {"epochs": epochs, "penalty": penalty, "draws": draws, "lr": lr, "align": align, "seed": seed}
     told |= {"forms": [str(form) for form in asked]} if asked else {}
     save_derived(parent, out, model, {"operation": "smooth", **told})
+    remove_state(out)
     _tell(run, out, found, json)
 
 

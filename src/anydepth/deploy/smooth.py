@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+from anydepth import artifact
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
@@ -26,6 +27,7 @@ from anydepth.surgery.resnet_blocks import as_blocks
 from anydepth.surgery.views import PartialForm, read_form, smaller_sizes, usual_forms
 from anydepth.train.any_depth import check_form
 from anydepth.train.smoothing import Epoch, Smoothing, shuffled, smoothed, smoothing_forms
+from anydepth.train.smoothing_state import SmoothingState, smoothing_state
 from anydepth.zoo.models.resnet import ResNet
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -116,6 +118,7 @@ def smooth_on(
     align: bool,
     classes: bool,
     report: Report | None = None,
+    state: SmoothingState | None = None,
 ) -> tuple[Model, SmoothReport]:
     """The same, with batches made anew for every epoch, and others to judge by and to take batch statistics from."""
     blocks_of(model)
@@ -129,7 +132,7 @@ def smooth_on(
     shown = report_forms(model, chosen)
     before = {form: reader(model, form) for form in shown}
     rough = relative_roughness(start)
-    result, spent = smoothed(start, epoch, chosen, settings, goal, classes, tell)
+    result, spent = smoothed(start, epoch, chosen, settings, goal, classes, tell, state)
     result = recalibrate(result, statistics) if settings.epochs else result
     drawn = {form.of(model) for form in chosen} if settings.draws else set()
     rows = tuple(SmoothRow(str(f), before[f], reader(result, f), f in drawn) for f in shown)
@@ -200,10 +203,12 @@ def smooth_run(
     settings: Smoothing,
     align: bool = True,
     report: Report | None = None,
+    out: Path | None = None,
 ) -> tuple[nn.Module, SmoothReport]:
     """A run's model, smoothed on its training part, augmented as in its training, and judged on its validation part.
 
-    A plain ResNet is made of blocks first, which is the same function.
+    A plain ResNet is made of blocks first, which is the same function. With `out`, where the result is to go, a
+    stopped smoothing resumes.
     """
     own = run.model()
     model = as_blocks(own).eval() if isinstance(own, ResNet) else own
@@ -225,7 +230,22 @@ def smooth_run(
     judged = list(batches_of(held, facts, run.config.evaluation.batch))
     statistics = training_batches(run, root, dataset)
     goal = own if teacher is None else teacher
-    return smooth_on(model, epoch, judged, statistics, goal, forms, settings, align, facts.task != "regress", report)
+
+    def smoothing(state: SmoothingState | None) -> tuple[nn.Module, SmoothReport]:
+        is_classes = facts.task != "regress"
+        return smooth_on(model, epoch, judged, statistics, goal, forms, settings, align, is_classes, report, state)
+
+    if out is None:
+        return smoothing(None)
+    about = {"settings": asdict(settings), "align": align, "forms": None if forms is None else [*map(str, forms)]}
+    about |= {"model": weights_hash(model), "teacher": weights_hash(goal), "data": table.digest()}
+    with smoothing_state(out, about) as state:
+        return smoothing(state)
+
+
+def weights_hash(model: nn.Module) -> str:
+    """Of a model's weights and statistics."""
+    return artifact.digest(artifact.pack_tensors(dict(model.state_dict())))
 
 
 class _Lazily(Sequence[Batch]):

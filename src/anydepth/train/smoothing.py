@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from anydepth.data.order import in_steps
 from anydepth.data.table import IGNORED, Batch
 from anydepth.errors import ConfigError, NumericalError, ShapeError
 from anydepth.measure.answers import answer
@@ -18,6 +19,7 @@ from anydepth.surgery.forms import form_of
 from anydepth.surgery.views import PartialForm, smaller_sizes
 from anydepth.train.any_depth import AsItIs, Sandwich, passes
 from anydepth.train.depth_penalties import roughness
+from anydepth.train.smoothing_state import SmoothingState
 
 Model = TypeVar("Model", bound=nn.Module)
 Epoch = Callable[[int], Sequence[Batch]]
@@ -60,23 +62,27 @@ def smoothed(
     teacher: nn.Module,
     classes: bool,
     report: Report = lambda what, share: None,
+    state: SmoothingState | None = None,
 ) -> tuple[Model, int]:
-    """A copy of a model, fine-tuned; and the evaluations of units that took, the teacher's among them."""
+    """A copy of a model, fine-tuned; and the evaluations of units that took, the teacher's among them.
+
+    With a state it goes on where one before was stopped.
+    """
     student, taught = deepcopy(model).train(), deepcopy(teacher).eval().requires_grad_(False)
     optimizer = torch.optim.SGD(student.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=True)
     drawing = Sandwich(forms, max(0, settings.draws - 1), sandwich=False, finest=0.5, seed=settings.seed)
-    step, spent, total = 0, 0, 0
-    for number in range(settings.epochs):
-        batches = epoch(number)
-        total = settings.epochs * len(batches)
-        for batch in batches:
-            torch.manual_seed(settings.seed * 1_000_003 + step)
-            rate = settings.lr * 0.5 * (1 + cos(pi * step / total))
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            spent += _step(student, taught, fitting(student, batch), drawing, step, settings, classes, optimizer)
-            step += 1
-            report(f"smoothing, epoch {number + 1}", step / total)
+    first = epoch(0) if settings.epochs else ()
+    done, spent = (0, 0) if state is None else state.restore(student, optimizer)
+    total = settings.epochs * len(first)
+    for step, number, batch in in_steps(done, total, len(first), lambda n: epoch(n) if n else first):
+        torch.manual_seed(settings.seed * 1_000_003 + step)
+        rate = settings.lr * 0.5 * (1 + cos(pi * step / total))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        spent += _step(student, taught, fitting(student, batch), drawing, step, settings, classes, optimizer)
+        report(f"smoothing, epoch {number + 1}", (step + 1) / total)
+        if state is not None:
+            state.keep(student, optimizer, step + 1, spent, total)
     for mine, its in zip(student.modules(), model.modules(), strict=True):
         mine.training = its.training
     return student, spent

@@ -64,7 +64,7 @@ def _captured(training: Training, metrics_bytes: int) -> Snapshot:
     tensors = {_MODEL + name: tensor for name, tensor in weights_of(model).items()}
     if average is not None:
         tensors |= {_AVERAGE + name: tensor for name, tensor in weights_of(average).items()}
-    tensors |= {_OPTIMIZER + name: tensor for name, tensor in _moments(model, training.optimizer).items()}
+    tensors |= {_OPTIMIZER + name: tensor for name, tensor in moments_of(model, training.optimizer).items()}
     contents = Contents(
         run=training.run.record_hash(),
         progress=training.progress,
@@ -94,14 +94,14 @@ def _restore(training: Training, snapshot: Snapshot) -> int:
             fill(training.average, contents.average_blocks, take(tensors, _AVERAGE), origin)
             training.average.requires_grad_(False)
         training.optimizer = make_optimizer(training.model, training.config.optimizer)
-        _fill_moments(training.model, training.optimizer, take(tensors, _OPTIMIZER))
+        fill_moments(training.model, training.optimizer, take(tensors, _OPTIMIZER))
         training.progress = progress
         return contents.metrics_bytes
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise ModelFileError(f"the checkpoint in {origin} does not fit this run: {error}") from error
 
 
-def _moments(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
+def moments_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     """What the optimiser remembers, by the names of the parameters: name/moment."""
     return {
         f"{name}/{key}": value
@@ -111,7 +111,8 @@ def _moments(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def _fill_moments(model: nn.Module, optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
+def fill_moments(model: nn.Module, optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
+    """Give an optimiser of the model what `moments_of` found."""
     parameters = dict(model.named_parameters())
     for path, value in moments.items():
         name, _, key = path.rpartition("/")
