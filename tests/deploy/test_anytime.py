@@ -111,6 +111,17 @@ def test_costs_count_all_passes(net):
     torch.testing.assert_close(answers[last], model(x)[last], rtol=1e-4, atol=1e-5)
 
 
+def test_the_stem_is_run_once(net):
+    _, fast, x = net
+    assert fast.stem is not None
+    calls = []
+    hook = fast.stem.register_forward_hook(lambda *_: calls.append(1))
+    fast(x)
+    hook.remove()
+    assert len(fast.forms) > 1
+    assert len(calls) == 1
+
+
 def test_forms_that_are_named(net):
     model, _, x = net
     fast = ad.Anytime(model, [x], max_drop=10.0, forms=["euler x 1", ("midpoint", 2)])

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from anydepth.data.table import IGNORED, Batch, Keywords, like_inputs
 from anydepth.deploy.anytime.policy import CONFIDENCE, Calibration, calibrated, check_bound
 from anydepth.deploy.anytime.rungs import FormLike, evaluations_of, in_way, ways_of
+from anydepth.deploy.anytime.stem import split_stem
 from anydepth.deploy.sweeps.sweep_inputs import plain_form
 from anydepth.errors import ConfigError, DataError, NumericalError, ShapeError
-from anydepth.measure.answers import answer
+from anydepth.measure.answers import answer, outputs_of
 from anydepth.measure.evaluation import evaluating, fitting, nfe_of
 from anydepth.measure.predictions import examples_of
 from anydepth.printing import text_table
@@ -106,8 +107,14 @@ class Anytime(nn.Module):
         self.costs = tuple(int(costs[place]) for place in found.policy.forms)
         self.sources = dict(chosen)
         self._is_fixed = tuple(evaluations_of(net) is not None for _, net in chosen)
-        self.forms = nn.ModuleList(plain_form(net, inputs)[0] for _, net in chosen)
+        self._take(nn.ModuleList(plain_form(net, inputs)[0] for _, net in chosen), inputs)
         self.eval()
+
+    def _take(self, forms: nn.ModuleList, inputs: tuple[Tensor, ...]) -> None:
+        """What all forms compute alike goes into a stem, which is run once."""
+        split = split_stem(list(forms), inputs)
+        self.stem = None if split is None else split[0]
+        self.forms = forms if split is None else nn.ModuleList(split[1])
 
     def train(self, mode: bool = True) -> "Anytime":
         """An anytime net is for answers alone, and stays in eval mode."""
@@ -127,6 +134,7 @@ class Anytime(nn.Module):
         stops = torch.full((count,), len(self.forms) - 1)
         places, before, answers = torch.arange(count), None, None
         first = len(self.forms) - 1 if self.policy.threshold == -inf or not count else 0
+        given = given if self.stem is None else outputs_of(self.stem, given)
         for place in range(first, len(self.forms)):
             now = answer(self.forms[place], given)
             if now.dim() not in (1, 2) or len(now) != len(places):

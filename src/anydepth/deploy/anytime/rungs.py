@@ -7,8 +7,12 @@ from typing import Any
 
 from torch import nn
 
+from anydepth.data.table import like_inputs
 from anydepth.deploy.recalibrate import recalibrate
 from anydepth.errors import ConfigError
+from anydepth.measure.answers import outputs_of
+from anydepth.measure.evaluation import evaluating, fitting
+from anydepth.measure.predictions import examples_of
 from anydepth.surgery.blocks import blocks_in, blocks_of
 from anydepth.surgery.resize import set_solver
 from anydepth.surgery.summary import summary
@@ -46,9 +50,40 @@ def evaluations_of(model: nn.Module) -> int | None:
 
 
 def in_way(model: nn.Module, way: Way, batches: Sequence[Any] | None) -> nn.Module:
-    """A copy run in another way, its running statistics estimated afresh there if batches are given."""
+    """A copy run in another way, its running statistics estimated afresh there if batches are given.
+
+    Those ahead of the first block stay, since no solver changes what they see: so all forms have one stem.
+    """
     found = set_solver(deepcopy(model), scheme=way.scheme, steps=way.steps)
-    return found if batches is None else recalibrate(found, batches)
+    if batches is None:
+        return found
+    ahead = {tensor: tensor.clone() for module in _ahead(found, batches) for tensor in module.buffers(recurse=False)}
+    recalibrate(found, batches)
+    for tensor, before in ahead.items():
+        tensor.copy_(before)
+    return found
+
+
+def _ahead(model: nn.Module, batches: Sequence[Any]) -> list[nn.Module]:
+    """Modules that are called before any block is, outside blocks."""
+    found, blocks = [], list(blocks_in(model).values())
+    inside = {id(module) for block in blocks for module in block.modules()}
+    begun = []
+
+    def note(module: nn.Module, *_: Any) -> None:
+        if not begun:
+            found.append(module)
+
+    hooks = [block.register_forward_pre_hook(lambda *_: begun.append(True)) for block in blocks]
+    hooks += [module.register_forward_hook(note) for module in model.modules() if id(module) not in inside]
+    example = fitting(model, examples_of(batches)[0])
+    try:
+        with evaluating(model):
+            outputs_of(model, like_inputs(example.inputs, [part[:1] for part in example.inputs]))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
 
 
 def ways_of(model: nn.Module, forms: Iterable[FormLike] | None) -> list[Way]:
