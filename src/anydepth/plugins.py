@@ -38,6 +38,7 @@ ELSEWHERE = {
     "command": dict.fromkeys(("reproduce", "campaign", "bench"), "papers"),
     "dataset": {"landscape": "papers", "wave": "papers"},
     "model": {"anode": "papers"},
+    "net": {"cifar10-*": "papers"},
     "recipe": dict.fromkeys(
         ("continuousnet-*", "stateful-*", "proper-*", "anodev2-*", "resnet-cifar10", "wide-resnet-*"), "papers"
     ),

@@ -4,6 +4,7 @@ PARTS = {
     "command": "anydepth_papers.commands",
     "dataset": "anydepth_papers.data",
     "model": "anydepth_papers.models",
+    "net": "anydepth_papers.shipped",
     "recipe": "anydepth_papers.recipes",
     "unit": "anydepth_papers.units",
 }

@@ -20,7 +20,7 @@ def list_parts(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules, controllers, and what plugins add.
+    """Show the schemes, bases, evolutions, units, models, datasets, recipes, rules, controllers, nets, plugins.
 
     \b
     Examples:
@@ -56,6 +56,7 @@ def _parts() -> dict[str, dict[str, str]]:
     from anydepth.depth.bases import BASES
     from anydepth.depth.schemes import SCHEMES
     from anydepth.recipes import RECIPES
+    from anydepth.runs.shipped import NETS
     from anydepth.train.control.controller import CONTROLLERS
     from anydepth.train.growth import RULES
     from anydepth.weights.evolutions import EVOLUTIONS
@@ -70,6 +71,7 @@ def _parts() -> dict[str, dict[str, str]]:
         "recipes": RECIPES,
         "refinement rules": RULES,
         "controllers": CONTROLLERS,
+        "nets": NETS,
         **plugins.lists(),
     }
     schemes = {name: _scheme(SCHEMES[name]) for name in SCHEMES}

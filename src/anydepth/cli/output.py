@@ -15,7 +15,21 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.segment import Segment
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
+
+
+def run_folder(path: Path) -> Path:
+    """The folder of a run, also from the name of a net that a package brings."""
+    if path.exists():
+        return path
+    from anydepth.runs.shipped import located
+
+    return located(path)
+
+
+RunFolder = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="Folder of a run, or a net's name (anydepth list nets).", callback=run_folder),
+]
 Data = Annotated[
     Path | None,
     typer.Option(

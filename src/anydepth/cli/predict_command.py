@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from anydepth.cli.output import Data, Json, console, print_json
+from anydepth.cli.output import Data, Json, console, print_json, run_folder
 
 _SHOWN = 40
 
@@ -22,7 +22,12 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run, or a file that anydepth export wrote.")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A run, a net's name, or a file that anydepth export wrote.", callback=run_folder
+        ),
+    ],
     files: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="Images, tables, arrays (.npy), text, or folders; - reads text."),

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from anydepth.cli.output import Data, Json, Split, bold, console, print_json, progress
+from anydepth.cli.output import Data, Json, Split, bold, console, print_json, progress, run_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -13,7 +13,9 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="RUN|DIR", help="Folder of a run, or of several runs.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN|DIR", help="Folder of a run, or of several runs.", callback=run_folder)
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write the report; default: report.html in the folder.")
     ] = None,

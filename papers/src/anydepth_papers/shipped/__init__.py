@@ -1,0 +1,1 @@
+"""Trained nets that come with this package: `anydepth evaluate NAME`."""
