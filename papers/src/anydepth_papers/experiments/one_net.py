@@ -17,7 +17,15 @@ from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign.declared import EPOCHS, GROWS_AT
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
-from anydepth_papers.judge.rules import Judgement, better, computed, instance_better, no_worse
+from anydepth_papers.judge.rules import (
+    Judgement,
+    better,
+    computed,
+    instance_better,
+    instance_no_worse,
+    no_worse,
+    not_run,
+)
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
 from anydepth_papers.nets.image_nets import (
@@ -44,6 +52,8 @@ BUDGETS = (1, 2, 4, 8)
 SPECIALIST = {1: "resnet-1", 2: "resnet-2", 4: "resnet-4", 8: "resnet"}
 NAMES = (ONE, "resnet-1", "resnet-2", "resnet-4", PLAIN, STOCHASTIC)
 STAGES = {"euler": 1, "midpoint": 2, "rk4": 4}
+THESE = "these two: "
+"""Claims about the nets of the first seed that has both, over the test images; the others are over seeds."""
 MARGIN = 1.0
 """Points that the one net may be below a net trained for the budget."""
 
@@ -68,6 +78,25 @@ CLAIMS = {
     },
     **{
         (PLAIN, n): Claim(f"With {_evaluations(n)} a block the one net is above a plain ResNet made as short", "ours")
+        for n in BUDGETS[:-1]
+    },
+    **{
+        (f"{THESE}specialist", n): Claim(
+            f"With {_evaluations(n)} a block this net is at most {MARGIN:g} point below this ResNet trained for them",
+            "ours",
+        )
+        for n in BUDGETS
+    },
+    **{
+        (f"{THESE}{STOCHASTIC}", n): Claim(
+            f"With {_evaluations(n)} a block this net is above this ResNet with stochastic depth made as short", "ours"
+        )
+        for n in BUDGETS[:-1]
+    },
+    **{
+        (f"{THESE}{PLAIN}", n): Claim(
+            f"With {_evaluations(n)} a block this net is above this plain ResNet made as short", "ours"
+        )
         for n in BUDGETS[:-1]
     },
     ("cost", 0): Claim("Training the one net takes fewer evaluations than training a net for every budget", "ours"),
@@ -136,13 +165,17 @@ def _at(found: Found, name: str, seed: int, budget: int) -> dict[str, Any] | Non
 def _verdict(found: Found, kind: str, budget: int, claim: Claim) -> ClaimVerdict:
     if kind == "cost":
         return ClaimVerdict(claim, *_cost())
+    of_these, kind = kind.startswith(THESE), kind.removeprefix(THESE)
     other = SPECIALIST[budget] if kind == "specialist" else kind
     seeds = common_seeds(found, ONE, other)
     pairs = [(_at(found, ONE, seed, budget), _at(found, other, seed, budget)) for seed in seeds]
     kept = [(mine, its) for mine, its in pairs if mine and its]
+    if not kept:
+        return ClaimVerdict(claim, "no seed has both nets yet", not_run("no seed has both nets yet"))
+    if of_these:
+        return ClaimVerdict(claim, *_judged_on_images(kind, *kept[0]))
     mine, its = ([one[i]["accuracy"] for one in kept] for i in range(2))
-    told = f"{spread(mine)} against {spread(its)} %{_first_net(kept)}" if kept else "no seed has both nets yet"
-    return ClaimVerdict(claim, told, _judged(kind, mine, its))
+    return ClaimVerdict(claim, f"{spread(mine)} against {spread(its)} %", _judged(kind, mine, its))
 
 
 def _judged(kind: str, mine: list[float], its: list[float]) -> Judgement:
@@ -151,11 +184,10 @@ def _judged(kind: str, mine: list[float], its: list[float]) -> Judgement:
     return better(mine, its, paired=True)
 
 
-def _first_net(kept: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """The nets of the first seed beside each other on the test images: about these two nets only."""
-    mine, its = (unpacked(one["answers"]) for one in kept[0])
-    judged = instance_better(mine, its)
-    return f"; the nets of the first seed: {judged.text}, p = {judged.p:.2g}"
+def _judged_on_images(kind: str, mine: dict[str, Any], its: dict[str, Any]) -> tuple[str, Judgement]:
+    right, other = (unpacked(one["answers"]) for one in (mine, its))
+    judged = instance_no_worse(right, other, MARGIN) if kind == "specialist" else instance_better(right, other)
+    return f"{mine['accuracy']:.2f} against {its['accuracy']:.2f} %", judged
 
 
 def _cost() -> tuple[str, Judgement]:
