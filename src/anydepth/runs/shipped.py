@@ -11,7 +11,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from anydepth import artifact, plugins
-from anydepth.errors import ConfigError, ModelFileError
+from anydepth.errors import ConfigError, ModelFileError, StorageError
 from anydepth.registry import Registry
 from anydepth.runs.folder import METRICS, RECORD
 from anydepth.surgery.store import MODEL, TENSORS
@@ -51,16 +51,23 @@ def located(path: Path) -> Path:
         return path
     net = NETS[name]
     place = cache() / f"{name}-{net.seal[:12]}"
-    if _is_intact(place, net):
-        return place
+    if not _is_intact(place, net):
+        _copy(name, net, place)
+    return place
+
+
+def _copy(name: str, net: ShippedNet, place: Path) -> None:
     if place.is_dir() and not place.is_symlink():
         rmtree(place)
-    with artifact.whole_folder(place) as staging:
-        for file in FILES:
-            artifact.write_bytes(staging / file, artifact.read_bytes(net.folder / file))
-        if not _is_intact(staging, net):
-            raise ModelFileError(f"net {name!r} is damaged: {net.folder / MODEL} has another hash; install it again")
-    return place
+    try:
+        with artifact.whole_folder(place) as staging:
+            for file in FILES:
+                artifact.write_bytes(staging / file, artifact.read_bytes(net.folder / file))
+            if not _is_intact(staging, net):
+                raise ModelFileError(f"net {name!r} is damaged: {net.folder / MODEL} has another hash; reinstall it")
+    except (StorageError, ConfigError):
+        if not _is_intact(place, net):  # else another process was faster
+            raise
 
 
 def cache() -> Path:
