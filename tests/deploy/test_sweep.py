@@ -561,6 +561,7 @@ def test_sweep_prints_one_json_object_and_keeps_its_files(run, capsys):
     found = json.loads(done.out)
     assert set(found) == {
         *("run", "sweep", "figure", "metric", "split", "settings", "note", "source", "rows", "front", "refused"),
+        "anytime",
     }
     assert set(found["front"]) == {"all", *COSTS}
     assert {"name", "value", "agreement", "parameters", "nfe", "flops", *TIMES, "memory_bytes"} <= set(found["source"])

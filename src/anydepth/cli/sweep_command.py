@@ -33,6 +33,10 @@ def sweep(
         str | None,
         typer.Option(metavar="A,B,...", help="Schemes to try; default: the run's and one of every lower order."),
     ] = None,
+    anytime: Annotated[
+        str | None,
+        typer.Option(metavar="POINTS,...", help="Also a depth for every example, with at most these drops."),
+    ] = None,
     split: Annotated[str, typer.Option(metavar="PART", help="train, validation or test.")] = "validation",
     no_data: NoData = False,
     examples: Annotated[int | None, typer.Option(min=1, help="Measure on at most this many examples.")] = None,
@@ -53,6 +57,7 @@ def sweep(
     \b
     Examples:
       anydepth sweep runs/digits
+      anydepth sweep runs/mnist --anytime 0.5,2
       anydepth sweep runs/digits --sizes 1,2,4 --steps 1,2,4,8 --schemes euler,rk4 --bases linear,constant
     """
     from anydepth.deploy.sweeps.sweep import sweep as swept
@@ -66,6 +71,7 @@ def sweep(
             run,
             **grid,
             schemes=_words(schemes),
+            anytime=_drops(anytime),
             split=part,
             data=data,
             examples=examples,
@@ -101,6 +107,15 @@ def _numbers(option: str, text: str | None) -> list[int] | None:
         ) from None
 
 
+def _drops(text: str | None) -> list[float]:
+    from anydepth.errors import ConfigError
+
+    try:
+        return [float(word) for word in _words(text) or ()]
+    except ValueError:
+        raise ConfigError(f"--anytime takes points with commas between them, such as 0.5,2, got {text!r}") from None
+
+
 def _show(found: "Sweep") -> None:
     settings = found.settings
     of = "random inputs" if found.split is None else f"{settings['examples']:,} {found.split} examples"
@@ -111,6 +126,8 @@ def _show(found: "Sweep") -> None:
     if found.note:
         console.print(escape(found.note))
     console.print(_table(found))
+    for row in found.anytime:
+        console.print(escape(f"{row.name}: {_stops(row.stops)}"))
     if found.refused:
         name, why = next(iter(found.refused.items()))
         console.print(f"left out: {len(found.refused)}, such as {escape(f'{name}: {why}')}")
@@ -119,6 +136,11 @@ def _show(found: "Sweep") -> None:
 def _timed(found: "Sweep") -> str:
     frozen = sum(row.is_frozen for row in found.rows)
     return "frozen" if frozen == len(found.rows) else f"{frozen} frozen, {len(found.rows) - frozen} unfrozen"
+
+
+def _stops(stops: dict[str, float]) -> str:
+    told = ", ".join(f"{share:.0f} % by {form}" for form, share in stops.items())
+    return f"answered {told}; calibrated on one half of the examples and measured on the other, both ways"
 
 
 def _table(found: "Sweep") -> Table:
@@ -134,6 +156,8 @@ def _table(found: "Sweep") -> Table:
     )
     for name in found.head:
         table.add_column(name, justify="left" if name == "form" else "right", no_wrap=True)
-    for place, cells in enumerate(found.body()):
-        table.add_row(*map(escape, cells), end_section=place == len(found.front) - 1)
+    body = found.body()
+    ends = (len(found.front) - 1, len(body) - len(found.anytime) - 1)
+    for place, cells in enumerate(body):
+        table.add_row(*map(escape, cells), end_section=place in ends)
     return table

@@ -1,6 +1,6 @@
 """The section of a run's page that shows its sweep: what can be had for how much."""
 
-from anydepth.deploy.sweeps.result import COSTS, FormRow, Sweep
+from anydepth.deploy.sweeps.result import COSTS, DepthRow, FormRow, Sweep
 from anydepth.measure.paired import loss_in, shown
 from anydepth.report.findings import Findings
 from anydepth.report.html import NONE, Markup, picture, section, spot, table, tag
@@ -26,6 +26,7 @@ def budgets(found: Findings) -> Markup | None:
         drawn,
         tag("h3", "The Pareto front: forms that no other form beats in accuracy, parameters and latency"),
         table(_head(sweep), [_cells(sweep, row) for row in _front(sweep)], class_="numbers stacked"),
+        *_anytime(sweep),
         tag("p", sweep.note, class_="note") if sweep.note else None,
     )
 
@@ -63,6 +64,30 @@ def _front(sweep: Sweep) -> list[FormRow]:
     ordered = sorted(chosen, key=lambda row: (loss_in(sweep.metric, row.value), row.parameters, row.latency_ms))
     shown_first = ordered[:MOST]
     return shown_first if sweep.source in shown_first else [*shown_first[:-1], sweep.source]
+
+
+def _anytime(sweep: Sweep) -> list[Markup]:
+    """Forms with a depth for every example, where there are any."""
+    if not sweep.anytime:
+        return []
+    head = ["form", sweep.metric, "same as source", "NFE, mean", "latency", "answered by"]
+    words = (
+        "Calibrated on one half of the examples and measured on the other, both ways; the number is the drop in points "
+        f"that is allowed, with a confidence of {100 * sweep.anytime[0].confidence:g} %."
+    )
+    rows = [_anytime_cells(sweep, row) for row in sweep.anytime]
+    return [tag("h3", "A depth for every example"), tag("p", words), table(head, rows, class_="numbers stacked")]
+
+
+def _anytime_cells(sweep: Sweep, row: DepthRow) -> list[str]:
+    return [
+        tag("th", row.name, scope="row"),
+        shown(sweep.metric, row.value),
+        NONE if row.agreement is None else f"{row.agreement:.1f} %",
+        f"{row.evaluations:.1f} ({100 * row.evaluations / max(sweep.source.nfe, 1):.0f} %)",
+        f"{row.latency_ms:.3g} ms ({100 * row.latency_ratio:.0f} %)",
+        ", ".join(f"{form} {share:.0f} %" for form, share in row.stops.items()),
+    ]
 
 
 def _head(sweep: Sweep) -> list[str]:

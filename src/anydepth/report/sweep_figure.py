@@ -80,7 +80,7 @@ def _draw(figure: Any, sweep: Sweep, chosen: tuple[tuple[str, str], ...] = PANEL
     if chosen[0][0] == "parameters":
         panels[0].xaxis.set_major_formatter(lambda value, _: short_count(value))
     _heights(panels[0], sweep, floor)
-    handles = panels[0].get_legend_handles_labels()
+    handles = panels[-1].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=2 * len(chosen), columnspacing=1.6)
 
 
@@ -95,6 +95,9 @@ def _panel(axes: Any, sweep: Sweep, cost: str, floor: float | None) -> None:
     )
     source = sweep.source
     axes.plot([getattr(source, cost)], [source.value], linestyle="none", label="as trained", **OWN)
+    if cost == "latency_ms" and sweep.anytime:
+        spots = [(row.latency_ms, row.value) for row in sweep.anytime]
+        axes.plot(*zip(*spots, strict=True), "D", color=PALETTE[2], markersize=6, label="a depth for every example")
     axes.plot([getattr(best, cost)], [best.value], "*", markersize=17, color=PALETTE[1], zorder=7, label=star)
     if wide_range([getattr(row, cost) for row in sweep.rows]):
         _logarithmic(axes)

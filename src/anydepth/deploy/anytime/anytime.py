@@ -72,7 +72,7 @@ class Anytime(nn.Module):
         outputs = [outputs_on(net, examples) for net in nets.values()]
         if not bool(outputs[-1].isfinite().all()):
             raise NumericalError("the model's outputs are not finite; run it with a finer or a more stable solver")
-        costs = [_cost_of(net) for net in nets.values()]
+        costs = [cost_of(net) for net in nets.values()]
         found = calibrated(
             outputs, costs, labels_of(examples, outputs), max_drop, confidence, forms is not None, seed=seed
         )
@@ -93,7 +93,7 @@ class Anytime(nn.Module):
         """
         made = cls.__new__(cls)
         nn.Module.__init__(made)
-        told = [_cost_of(net) for net in forms.values()] if costs is None else list(costs)
+        told = [cost_of(net) for net in forms.values()] if costs is None else list(costs)
         made._settle(list(forms.items()), told, calibration, inputs)
         return made
 
@@ -192,7 +192,7 @@ def all_forms(
         raise ConfigError(
             "no coarse form takes clearly fewer evaluations than this model; it has too few steps for an anytime net"
         )
-    order = found.items() if forms is not None else sorted(found.items(), key=lambda pair: _cost_of(pair[1]))
+    order = found.items() if forms is not None else sorted(found.items(), key=lambda pair: cost_of(pair[1]))
     return {**dict(order), own: model}
 
 
@@ -224,7 +224,7 @@ def labels_of(examples: Sequence[Batch], outputs: Sequence[Tensor]) -> Tensor | 
     return found
 
 
-def _cost_of(net: nn.Module) -> float:
+def cost_of(net: nn.Module) -> float:
     """Evaluations of a pass; of adaptive schemes, those of the last one."""
     told = evaluations_of(net)
     return float(nfe_of(net) if told is None else told)

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from anydepth.deploy.anytime.anytime import Anytime
-from anydepth.deploy.anytime.rungs import FormLike
+from anydepth.deploy.anytime.rungs import STATISTICS, FormLike
 from anydepth.deploy.predictor import Predictor
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.errors import ConfigError, DataError
 from anydepth.measure.evaluation import batches_of, fitting
 from anydepth.runs.folder import Run, open_run
 
-_BATCH, _STATISTICS = 500, 40
+_BATCH = 500
 
 
 def anytime_of(run: Run, root: Path | None, max_drop: float, forms: Sequence[FormLike] | None = None) -> Anytime:
@@ -28,7 +28,7 @@ def anytime_of(run: Run, root: Path | None, max_drop: float, forms: Sequence[For
     if not len(table):
         raise DataError("the run holds out no validation part to calibrate on; train it with data.validation above 0")
     batches = [fitting(model, batch) for batch in batches_of(table, run.facts, _BATCH)]
-    statistics = training_batches(run, root, dataset)[:_STATISTICS]
+    statistics = training_batches(run, root, dataset)[:STATISTICS]
     return Anytime(model, batches, max_drop, forms, statistics=statistics)
 
 

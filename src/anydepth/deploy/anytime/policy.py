@@ -106,6 +106,11 @@ def needed(max_drop: float, confidence: float) -> int:
     return ceil(log(1 - confidence) / log(1 - max_drop / 100))
 
 
+def least_examples(max_drop: float, confidence: float) -> int:
+    """The fewest calibration examples whose test part is as large as that."""
+    return ceil(needed(max_drop, confidence) / (1 - FIT_SHARE))
+
+
 def calibrated(
     outputs: Sequence[Tensor],
     costs: Sequence[float],
@@ -126,7 +131,7 @@ def calibrated(
     count = len(outputs[0])
     fit, test = _parts(count, seed)
     if len(test) < needed(max_drop, confidence):
-        least = ceil(needed(max_drop, confidence) / (1 - FIT_SHARE))
+        least = least_examples(max_drop, confidence)
         raise DataError(
             f"{count:,} calibration examples cannot show a drop of at most {max_drop:g} points with confidence "
             f"{confidence:g}; give at least {least:,} examples, a larger max_drop or a lower confidence"

@@ -25,6 +25,10 @@ CHEAP = 0.6
 """Of the model's evaluations: a form that takes more is no coarse one by default."""
 
 
+STATISTICS = 40
+"""Of a run, the training batches that the running statistics of coarse forms are estimated from."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How all blocks of a coarse form are run."""

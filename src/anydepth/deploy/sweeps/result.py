@@ -65,6 +65,45 @@ class FormRow:
         return {"name": self.name, **asdict(self)}
 
 
+def depth_form(own: "Form | FormRow | DepthRow", max_drop: float) -> Form:
+    """The same weights with a depth for every example."""
+    return Form(own.basis, own.size, None, f"anytime {max_drop:g}")
+
+
+@dataclass(frozen=True)
+class DepthRow:
+    """An anytime net: a coarse form answers first, and finer ones only where it is unsure.
+
+    Its figures are of examples that did not calibrate it: two nets, each calibrated on a half, answer the other half.
+    """
+
+    basis: str
+    size: int
+    max_drop: float
+    """Points that it may lose, with `confidence`."""
+    confidence: float
+    stops: dict[str, float]
+    """Per cent of the examples that each form answered."""
+    parameters: int
+    evaluations: float
+    """Mean over examples, of all passes that each took."""
+    latency_ms: float
+    """Of one batch; the median ratio to the source on the same batches, in turns, times the source's latency."""
+    latency_ratio: float
+    value: float | None
+    agreement: float | None
+    paired: Paired | None
+    """Beside the source on the same examples."""
+
+    @property
+    def name(self) -> str:
+        return str(depth_form(self, self.max_drop))
+
+    def describe(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"name": self.name, **asdict(self)}
+
+
 @dataclass(frozen=True)
 class Sweep:
     """The result of a sweep: all forms that were measured, the source model first."""
@@ -80,6 +119,8 @@ class Sweep:
     """Forms that could not be made, and why."""
     note: str = ""
     """What a reader should know of the data."""
+    anytime: tuple[DepthRow, ...] = ()
+    """Forms whose depth is another for every example, where they were asked for."""
 
     @property
     def source(self) -> FormRow:
@@ -204,9 +245,10 @@ class Sweep:
         return ("form", self.metric, "same", "parameters", "NFE", "ms", "MB")
 
     def body(self) -> list[tuple[str, ...]]:
-        """The front, best first; then the source where it is not on it."""
+        """The front, best first; then the source where it is not on it, and forms with a depth for every example."""
         best = sorted(self.front, key=lambda row: (loss_in(self.metric, row.value), row.parameters, row.latency_ms))
-        return [_cells(self.metric, row) for row in (*best, *(() if self.source in best else (self.source,)))]
+        rows = (*best, *(() if self.source in best else (self.source,)))
+        return [_cells(self.metric, row) for row in rows] + [_depth_cells(self.metric, row) for row in self.anytime]
 
     def describe(self) -> dict[str, Any]:
         """JSON values."""
@@ -222,15 +264,33 @@ class Sweep:
             "note": self.note,
             "source": self.source.describe(),
             "rows": [row.describe() for row in self.rows],
+            "anytime": [row.describe() for row in self.anytime],
             "refused": self.refused,
         }
+
+
+def _depth_cells(metric: str, row: DepthRow) -> tuple[str, ...]:
+    return (
+        row.name,
+        shown(metric, row.value),
+        _same(row),
+        f"{row.parameters:,}",
+        f"{row.evaluations:.1f}",
+        f"{row.latency_ms:.3g}",
+        "-",
+    )
+
+
+def _same(row: FormRow | DepthRow) -> str:
+    """Predictions that are the source's."""
+    return "-" if row.agreement is None else f"{row.agreement:.1f} %"
 
 
 def _cells(metric: str, row: FormRow) -> tuple[str, ...]:
     return (
         row.name + (" *" if row.is_source else ""),
         shown(metric, row.value),
-        "-" if row.agreement is None else f"{row.agreement:.1f} %",
+        _same(row),
         f"{row.parameters:,}",
         str(row.nfe),
         f"{row.latency_ms:.3g}",

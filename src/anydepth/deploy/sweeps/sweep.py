@@ -11,11 +11,14 @@ import torch
 from torch import nn
 
 from anydepth import artifact
+from anydepth.deploy.anytime.rungs import STATISTICS
+from anydepth.deploy.recalibrate import training_batches
 from anydepth.deploy.sweeps.candidates import Axes, axes_of
-from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.deploy.sweeps.depth_rows import DepthRows
+from anydepth.deploy.sweeps.result import DepthRow, FormRow, Sweep, depth_form
 from anydepth.deploy.sweeps.sweep_file import file_name, known_rows, write_sweep
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_by_hand, inputs_of_run
-from anydepth.errors import ConfigError, NumericalError
+from anydepth.errors import ConfigError, DataError, NumericalError
 from anydepth.measure.cost import is_busy
 from anydepth.measure.form_meter import FormMeter
 from anydepth.reporting import Report
@@ -41,6 +44,7 @@ def sweep(
     sizes: Sequence[int] | None = None,
     steps: Sequence[int] | None = None,
     schemes: Sequence[str] | None = None,
+    anytime: Sequence[float] = (),
     split: str | None = "validation",
     data: Path | None = None,
     examples: int | None = None,
@@ -63,6 +67,7 @@ def sweep(
         bases, sizes, steps, schemes: the grid; by default the model's own basis, its size down the ladder of nested
             sizes (linear 9, 5, 3, 2, 1; all sizes up to 4), its steps halved down to 1, its
             scheme and one of every lower order.
+        anytime: for each of these drops, in points, one more form: a depth for every example; see `ad.Anytime`.
         split: of a run, the part of its data; None: no data, errors are estimated on random inputs.
         data: of a run, the data directory.
         examples: of a run, measure on at most this many examples.
@@ -81,12 +86,12 @@ def sweep(
     with threads_set_to(threads):
         if isinstance(subject, nn.Module):
             given = inputs_by_hand(subject, batches, classes, batch, rounds)
-            return _swept(given, axes_of(subject, **grid), {}, None, report, "")
+            return _swept(given, axes_of(subject, **grid), _asked(given, anytime, None), {}, None, report, "")
         run = subject if isinstance(subject, Run) else open_run(Path(subject))
         folder = run.folder if out is None else Path(out)
         refuse_if_locked(folder)
         given = inputs_of_run(run, data, split, examples, batch, rounds)
-        return sweep_on(given, run, split, folder, grid, fresh, report)
+        return sweep_on(given, run, split, folder, grid, fresh, report, anytime)
 
 
 def sweep_on(
@@ -97,16 +102,36 @@ def sweep_on(
     grid: Mapping[str, Any],
     fresh: bool = False,
     report: Report | None = None,
+    anytime: Sequence[float] = (),
 ) -> Sweep:
     """The sweep of a run on inputs that are at hand, kept in a folder; `split` is the part that was asked for."""
     with _held(folder):
         path, axes, model = folder / file_name(split), axes_of(given.meter.model, **grid), run.model_hash()
         known, why = known_rows(path, model, settings_of(given), fresh)
+        deep = _asked(given, anytime, run)
 
         def keep(found: Sweep, is_complete: bool) -> None:
             write_sweep(path, found, model, axes, is_complete)
 
-        return _swept(given, axes, known, keep, report, why)
+        return _swept(given, axes, deep, known, keep, report, why)
+
+
+def _asked(given: SweepInputs, drops: Sequence[float], run: Run | None) -> dict[float, DepthRows]:
+    """What measures a depth for every example, by the drop that is allowed."""
+    if not drops:
+        return {}
+    if run is None:
+        made = DepthRows(given.meter, None)
+    elif given.split == "train":
+        raise DataError(
+            "a depth for every example is calibrated on examples that did not train the model; the run "
+            "holds out no validation part, so use --split test, or train it with data.validation above 0"
+        )
+    else:
+        made = DepthRows(given.meter, lambda: training_batches(run, None, given.dataset)[:STATISTICS])
+    for drop in drops:
+        made.check(drop)
+    return dict.fromkeys(sorted(set(drops)), made)
 
 
 @contextmanager
@@ -145,30 +170,46 @@ def settings_of(given: SweepInputs) -> dict[str, Any]:
 
 
 def _swept(
-    given: SweepInputs, axes: Axes, known: dict[str, FormRow], keep: Keep | None, report: Report | None, why: str
+    given: SweepInputs,
+    axes: Axes,
+    anytime: Mapping[float, DepthRows],
+    known: dict[str, FormRow | DepthRow],
+    keep: Keep | None,
+    report: Report | None,
+    why: str,
 ) -> Sweep:
     meter, source = given.meter, form_of(given.meter.model)
-    plans = [source, *(candidate for candidate in axes.candidates() if candidate != source)]
-    if len(plans) > MOST:
-        raise ConfigError(f"a sweep of {len(plans):,} forms is more than {MOST:,}; name fewer sizes, steps or schemes")
-    rows, refused = dict(known), {}
+    forms = [source, *(candidate for candidate in axes.candidates() if candidate != source)]
+    if len(forms) > MOST:
+        raise ConfigError(f"a sweep of {len(forms):,} forms is more than {MOST:,}; name fewer sizes, steps or schemes")
+    rows = {name: row for name, row in known.items() if isinstance(row, FormRow)}
+    deep = {name: row for name, row in known.items() if isinstance(row, DepthRow)}
+    refused: dict[str, str] = {}
     note = "; ".join(filter(None, (given.note, why, _busy())))
+
+    def measure(plan: Form | float) -> None:
+        if isinstance(plan, Form):
+            rows[str(plan)] = measured(meter, plan, rows.get(str(source)))
+        else:
+            deep[names[plan]] = anytime[plan].row(plan, rows[str(source)])
 
     def found() -> Sweep:
         order = sorted(rows.values(), key=lambda row: not row.is_source)
-        return Sweep(tuple(order), meter.metric, given.split, settings_of(given), refused, note)
+        last = sorted(deep.values(), key=lambda row: row.max_drop)
+        return Sweep(tuple(order), meter.metric, given.split, settings_of(given), refused, note, tuple(last))
 
-    for place, candidate in enumerate(plans):
-        if str(candidate) in rows:
+    names = {plan: str(plan) for plan in forms} | {drop: str(depth_form(source, drop)) for drop in anytime}
+    for place, (plan, name) in enumerate(names.items()):
+        if name in rows or name in deep:
             continue
         if report is not None:
-            report(str(candidate), place / len(plans))
+            report(name, place / len(names))
         try:
-            rows[str(candidate)] = measured(meter, candidate, rows.get(str(source)))
+            measure(plan)
         except (ConfigError, NumericalError) as error:
-            if candidate == source:
+            if plan == source:
                 raise
-            refused[str(candidate)] = str(error)
+            refused[name] = str(error)
         if keep is not None:
             keep(found(), False)
     if keep is not None:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from anydepth import artifact
 from anydepth.deploy.sweeps.candidates import Axes
-from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.deploy.sweeps.result import DepthRow, FormRow, Sweep
 from anydepth.errors import ConfigError, ModelFileError
 from anydepth.measure.paired import CLOSE
 from anydepth.runs.folder import Run
@@ -38,7 +38,9 @@ def read_sweep(path: Path, model: str | None = None) -> tuple[Sweep, bool]:
     return _sweep(path, _described(path, model))
 
 
-def known_rows(path: Path, model: str, settings: Mapping[str, Any], fresh: bool) -> tuple[dict[str, FormRow], str]:
+def known_rows(
+    path: Path, model: str, settings: Mapping[str, Any], fresh: bool
+) -> tuple[dict[str, FormRow | DepthRow], str]:
     """Rows by name that were measured before in the same way, and why others that are there are not taken."""
     if fresh or not path.exists():
         return {}, ""
@@ -52,7 +54,7 @@ def known_rows(path: Path, model: str, settings: Mapping[str, Any], fresh: bool)
     for name, value in settings.items():
         if sweep.settings.get(name) != value:
             return {}, f"measured again: {name} was {sweep.settings.get(name)}, now it is {value}"
-    return {row.name: row for row in sweep.rows}, ""
+    return {row.name: row for row in (*sweep.rows, *sweep.anytime)}, ""
 
 
 def sweep_of(run: Run, split: str | None = "validation", folder: Path | None = None) -> Sweep | None:
@@ -78,7 +80,8 @@ def _sweep(path: Path, values: dict[str, Any]) -> tuple[Sweep, bool]:
     """From JSON values, all of which are checked."""
     try:
         rows = [row | {"basis": _EARLIER.get(row["basis"], row["basis"])} for row in values["rows"]]
-        sweep = _SWEEP.validate_python({name: values[name] for name in _PARTS} | {"rows": rows})
+        known = {"anytime": []} | values
+        sweep = _SWEEP.validate_python({name: known[name] for name in _PARTS} | {"rows": rows})
         counts = [sweep.settings[name] for name in ("examples", "batch", "threads", "rounds")]
     except (KeyError, TypeError, ValidationError) as error:
         cause = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"{error} is missing"
