@@ -1,6 +1,7 @@
 """What the study of anytime nets sees of one net: all forms' scores once, then policies on them, and times."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from statistics import median
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from anydepth.data.source import Part
 from anydepth.data.table import Batch
 from anydepth.deploy.anytime.anytime import Anytime, all_forms, labels_of, outputs_on
 from anydepth.deploy.anytime.policy import Calibration, calibrated, lost_of
@@ -25,19 +27,42 @@ RULES = {"risk": False, "largest probability": True}
 """How sure a form is: by fitted risks, or by the largest probability."""
 
 
+class Scored:
+    """All forms' scores on one part of the data, and its labels."""
+
+    def __init__(self, nets: Mapping[str, nn.Module], batches: Sequence[Batch]):
+        self.outputs = [outputs_on(net, batches) for net in nets.values()]
+        self.labels = labels_of(batches, self.outputs)
+
+
 class Seen:
     """The forms of a net, the finest last, with their scores on the validation and the test part."""
 
     def __init__(self, study: Study, run: Run, nets: Mapping[str, nn.Module], costs: Sequence[int]):
-        data = run.dataset(study.data)
-        counts = study.settings["images"][run.config.data.name]
-        parts = [data.part(part).some(n) for part, n in zip(("validation", "test"), counts, strict=True)]
-        self.batches = [list(batches_of(part, run.facts, 500)) for part in parts]
-        self.nets, self.costs, self.settings = dict(nets), list(costs), study.settings
-        self.outputs = [[outputs_on(net, part) for net in nets.values()] for part in self.batches]
-        self.labels = [labels_of(part, found) for part, found in zip(self.batches, self.outputs, strict=True)]
-        table = data.part("test")
-        self.timed = [table.batch(np.arange(i, i + n), run.facts) for i, n in _cuts(len(table), study.settings)]
+        self.run, self.data, self.settings = run, run.dataset(study.data), study.settings
+        self.nets, self.costs = dict(nets), list(costs)
+
+    @cached_property
+    def validation(self) -> Scored:
+        return self._scored("validation", 0)
+
+    @cached_property
+    def test(self) -> Scored:
+        return self._scored("test", 1)
+
+    def _scored(self, part: Part, place: int) -> Scored:
+        count = self.settings["images"][self.run.config.data.name][place]
+        return Scored(self.nets, list(batches_of(self.data.part(part).some(count), self.run.facts, 500)))
+
+    @property
+    def timed(self) -> list[Batch]:
+        """The first batches of the test part."""
+        table = self.data.part("test")
+        return [table.batch(np.arange(i, i + n), self.run.facts) for i, n in _cuts(len(table), self.settings)]
+
+    def calibrated(self, plain: bool) -> Calibration:
+        """On the validation part."""
+        return self.calibration(self.validation.outputs, self.validation.labels, 0, plain)
 
     def calibration(self, outputs: Sequence[Tensor], labels: Tensor | None, seed: int, plain: bool) -> Calibration:
         bound = self.settings["max_drop"], self.settings["confidence"]
@@ -64,28 +89,31 @@ def seen_cascade(study: Study, small: Run, large: Run) -> Seen:
     return Seen(study, large, nets, units)
 
 
-def figures(seen: Seen) -> dict[str, Any]:
+def looked_at(study: Study, name: str, look: Callable[[], Seen]) -> dict[str, Any]:
+    """Two pieces: what answers and evaluations tell, and, since that wants a quiet machine, times."""
+    seen = cache(look)
+    found = study.piece(name, lambda: _figures(seen()))
+    return found | {"time": study.piece(f"{name}-time", lambda: _timed(seen()))}
+
+
+def _figures(seen: Seen) -> dict[str, Any]:
     """Validation calibrates and test judges; then random halves of the test images do both."""
     found: dict[str, Any] = {"forms": _forms(seen)}
     for rule, plain in RULES.items():
-        calibration = seen.calibration(seen.outputs[0], seen.labels[0], 0, plain)
-        found[rule] = _judged(seen, calibration, seen.outputs[1], seen.labels[1])
-        found[rule]["time"] = _timed(seen, calibration) if not plain else None
+        calibration = seen.calibrated(plain)
+        found[rule] = _judged(seen, calibration, seen.test.outputs, seen.test.labels)
         found[rule]["guarantee"] = calibration.guarantee
     return found | {"halves": _halves(seen)}
 
 
 def _forms(seen: Seen) -> list[dict[str, Any]]:
     """Every form alone."""
-    rows = zip(seen.nets, seen.costs, *seen.outputs, strict=True)
+    parts = {"validation": seen.validation, "test": seen.test}
     return [
-        {"form": n, "evaluations": c, **{f"{p}_accuracy": _accuracy(out, y) for p, out, y in _parts(seen, v, t)}}
-        for n, c, v, t in rows
+        {"form": name, "evaluations": cost}
+        | {f"{part}_accuracy": _accuracy(scored.outputs[i], scored.labels) for part, scored in parts.items()}
+        for i, (name, cost) in enumerate(zip(seen.nets, seen.costs, strict=True))
     ]
-
-
-def _parts(seen: Seen, validation: Tensor, test: Tensor) -> list[tuple[str, Tensor, Tensor | None]]:
-    return [("validation", validation, seen.labels[0]), ("test", test, seen.labels[1])]
 
 
 def _accuracy(outputs: Tensor, labels: Tensor | None) -> float:
@@ -113,12 +141,12 @@ def _judged(seen: Seen, calibration: Calibration, outputs: Sequence[Tensor], lab
 
 def _halves(seen: Seen) -> list[dict[str, Any]]:
     """Of many random cuts of the test images into two halves: one calibrates, the other judges."""
-    labels, found = seen.labels[1], []
+    labels, found = seen.test.labels, []
     assert labels is not None
     for seed in range(seen.settings["halves"]):
         order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
         mine, its = order[: len(order) // 2], order[len(order) // 2 :]
-        outputs = [[out[part] for out in seen.outputs[1]] for part in (mine, its)]
+        outputs = [[out[part] for out in seen.test.outputs] for part in (mine, its)]
         row: dict[str, Any] = {}
         for rule, plain in RULES.items():
             calibration = seen.calibration(outputs[0], labels[mine], seed, plain)
@@ -139,11 +167,12 @@ def _fixed(
     return {"form": list(seen.nets)[best], "accuracy": _accuracy(outputs[1][best], labels[1])}
 
 
-def _timed(seen: Seen, calibration: Calibration) -> dict[str, float]:
-    """Seconds for batches of test images, in turns with the finest form, both frozen."""
-    net = Anytime.of(seen.nets, calibration, seen.timed[0].inputs, seen.costs)
-    finest = plain_form(list(seen.nets.values())[-1], seen.timed[0].inputs)[0]
-    given = [fitting(net, batch) for batch in seen.timed]
+def _timed(seen: Seen) -> dict[str, float]:
+    """Seconds for batches of test images by the fitted risks, in turns with the finest form, both frozen."""
+    batches = seen.timed
+    net = Anytime.of(seen.nets, seen.calibrated(plain=False), batches[0].inputs, seen.costs)
+    finest = plain_form(list(seen.nets.values())[-1], batches[0].inputs)[0]
+    given = [fitting(net, batch) for batch in batches]
     with threads_set_to(1), evaluating(net), evaluating(finest):
         runs = {name: _over(module, given) for name, module in (("anytime", net), ("finest", finest))}
         seconds = interleaved(runs, seen.settings["rounds"])
