@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -86,6 +87,23 @@ def test_a_study_keeps_its_pieces(tmp_path):
         study = Study("x", "cpu", None, (0,), tmp_path)
         assert study.piece("one", compute) == {"a": [1.5, None]}
     assert len(calls) == 1
+
+
+def test_a_stopped_study_keeps_in_the_evidence_what_is_done(tmp_path, capsys, monkeypatch):
+    def run(study):
+        study.piece("one", lambda: 1)
+        raise KeyboardInterrupt
+
+    words = ("reproduce", "pendulum", "--out", tmp_path / "out", "--evidence", tmp_path / "kept")
+    monkeypatch.setitem(EXPERIMENTS._parts, "pendulum", replace(EXPERIMENTS["pendulum"], run=run))
+    assert run_command(capsys, *words).code == 130
+    kept = tmp_path / "kept" / "pendulum"
+    assert {path.name for path in kept.iterdir()} == {"pieces.json"}
+    assert set(json.loads((kept / "pieces.json").read_text())["pieces"]) == {"one"}
+    (kept / "pieces.json").unlink()
+    (kept / "result.json").write_text("{}")
+    run_command(capsys, *words)
+    assert {path.name for path in kept.iterdir()} == {"result.json"}, "which other pieces belong to"
 
 
 def test_bad_requests(capsys, tmp_path):

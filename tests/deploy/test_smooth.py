@@ -13,7 +13,7 @@ from anydepth.errors import ConfigError, DataError, ShapeError
 from anydepth.surgery.blocks import blocks_of
 from anydepth.train.training import train
 from command import assert_refused, run_command
-from small_runs import tiny
+from small_runs import tiny, tiny_tagger, write_treebank
 
 
 class Residual(nn.Module):
@@ -98,6 +98,7 @@ def test_without_labels_forms_are_compared_with_the_teacher():
     [
         ({"forms": [8]}, ConfigError, "more steps than the model"),
         ({"teacher": nn.Linear(3, 5)}, ShapeError, "take a teacher of the same task"),
+        ({"teacher": nn.Linear(5, 4)}, ShapeError, "the teacher does not take these inputs"),
         ({"validation": []}, DataError, "no validation data"),
         ({"epochs": -1}, ConfigError, "epochs must be a whole number"),
         ({"penalty": float("nan")}, ConfigError, "penalty must be a finite number"),
@@ -136,7 +137,11 @@ def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsy
     )
     bare = train(tiny(*RESNET, "data.validation=0"), tmp_path / "bare")
     assert_refused(run_command(capsys, "smooth", bare.folder, "--out", tmp_path / "no"), 3, "no validation part")
-    assert not (tmp_path / "no").exists()
+    write_treebank(tmp_path / "data" / "treebank")
+    tags = train(tiny_tagger("data.validation=5"), tmp_path / "words", tmp_path / "data")
+    told = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--teacher", tags.folder)
+    assert_refused(told, 2, "the teacher does not take these inputs")
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "smooth", "small", "bare", "data", "words"}
 
 
 def smoothing_killed_at(monkeypatch, step, how):

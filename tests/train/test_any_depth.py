@@ -21,6 +21,7 @@ from anydepth.train.training import train
 from small_runs import TINY, tiny
 from small_units import Dense, sizes_of, trained
 
+RESNET = ("model.name=resnet", 'model.options={"channels": [4], "layers": 4, "pool": 4}')
 DEEP = ("model.options.steps=4", "model.options.size=4")
 
 
@@ -258,13 +259,14 @@ def test_the_average_of_a_training_in_many_forms_is_that_of_its_weights(tmp_path
         (("training.any_depth.draw=1",), "no setting .training.any_depth.draw.*did you mean 'draws'"),
         (("training.any_depth={}", "training.vary_steps=0.2"), "give either any_depth or vary_steps"),
         (("training.any_depth={}", "model.options.scheme=dopri54", "model.options.steps=null"), "needs fixed steps"),
+        ((*RESNET, "training.any_depth={}"), "training.any_depth is of continuous blocks, and this model has none"),
         (("refine.when=stall", "data.validation=0"), "no validation examples"),
         (("refine.when=stall", "refine.at=[1]"), "`at` is for when=at"),
     ],
 )
 def test_impossible_requests_are_one_line(changes, told, tmp_path):
     with pytest.raises(ConfigError, match=told) as caught:
-        train(tiny(*DEEP, *changes), tmp_path / "run")
+        train(tiny(*changes if RESNET[0] in changes else (*DEEP, *changes)), tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 

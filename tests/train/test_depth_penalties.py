@@ -89,14 +89,18 @@ def test_penalties_shrink_what_they_penalise(tmp_path):
     assert energy_of(calm) < 0.7 * energy_of(plain)
 
 
+RESNET = ("model.name=resnet", 'model.options={"channels": [4], "layers": 1, "pool": 4}')
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        (("model.options.scheme=dopri54", "model.options.steps=null"), "needs fixed steps"),
-        (("model.gradient=checkpoint",), "needs model.gradient 'backprop'"),
-        (("model.name=resnet", 'model.options={"channels": [4], "layers": 1, "pool": 4}'), "this model has none"),
+        (("training.penalty_kinetic=0.1", "model.options.scheme=dopri54", "model.options.steps=null"), "fixed steps"),
+        (("training.penalty_kinetic=0.1", "model.gradient=checkpoint"), "needs model.gradient 'backprop'"),
+        (("training.penalty_kinetic=0.1", *RESNET), "training.penalty_kinetic is of .* this model has none"),
+        (("training.penalty_roughness=0.1", *RESNET), "training.penalty_roughness is of .* this model has none"),
     ],
 )
-def test_paths_without_grid_points_are_refused(changes, told, tmp_path):
+def test_models_without_blocks_or_grid_points_are_refused(changes, told, tmp_path):
     with pytest.raises(ConfigError, match=told):
-        train(tiny("training.penalty_kinetic=0.1", *changes), tmp_path)
+        train(tiny(*changes), tmp_path)

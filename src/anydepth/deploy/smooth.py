@@ -13,7 +13,7 @@ from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.recalibrate import BATCHES, recalibrate, training_batches
-from anydepth.errors import ConfigError, DataError, NumericalError
+from anydepth.errors import AnydepthError, ConfigError, DataError, NumericalError, ShapeError
 from anydepth.measure.answers import answer
 from anydepth.measure.evaluation import batches_of, evaluating, fitting
 from anydepth.measure.predictions import Reader, examples_of, is_finite
@@ -121,12 +121,10 @@ def smooth_on(
     state: SmoothingState | None = None,
 ) -> tuple[Model, SmoothReport]:
     """The same, with batches made anew for every epoch, and others to judge by and to take batch statistics from."""
-    blocks_of(model)
-    chosen = smoothing_forms(model) if forms is None else forms
-    for form in chosen:
-        check_form(form, model)
+    chosen = forms_to_smooth(model, forms)
     tell = report or (lambda what, share: None)
     goal = deepcopy(model) if teacher is None else teacher
+    check_teacher(goal, model, judged[0])
     start = aligned(deepcopy(model)) if align else deepcopy(model)
     reader = _Judge(judged, statistics, goal, classes)
     shown = report_forms(model, chosen)
@@ -137,6 +135,34 @@ def smooth_on(
     drawn = {form.of(model) for form in chosen} if settings.draws else set()
     rows = tuple(SmoothRow(str(f), before[f], reader(result, f), f in drawn) for f in shown)
     return result, SmoothReport(rows, reader.metric, spent, (rough, relative_roughness(result)))
+
+
+def forms_to_smooth(model: nn.Module, forms: tuple[PartialForm, ...] | None) -> tuple[PartialForm, ...]:
+    """The forms asked for, which the model must have, or the usual ones."""
+    blocks_of(model)
+    chosen = smoothing_forms(model) if forms is None else forms
+    for form in chosen:
+        check_form(form, model)
+    return chosen
+
+
+def check_teacher(teacher: nn.Module, model: nn.Module, example: Batch) -> None:
+    """Refuse, before anything is learnt, a teacher that does not take the data, or answers in another shape."""
+    own = _shape(model, example)
+    try:
+        its = own if teacher is model else _shape(teacher, example)
+    except AnydepthError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        told = str(error).split("\n")[0]
+        raise ShapeError(f"the teacher does not take these inputs ({told}); take a teacher of the same task") from error
+    if its != own:
+        raise ShapeError(f"the teacher gives {its}, the model {own}; take a teacher of the same task")
+
+
+def _shape(model: nn.Module, example: Batch) -> tuple[int, ...]:
+    with evaluating(model):
+        return tuple(answer(model, fitting(model, example).inputs).shape)
 
 
 def report_forms(model: nn.Module, drawn: Sequence[PartialForm]) -> list[Form]:
@@ -222,7 +248,7 @@ def smooth_run(
 
     def epoch(number: int) -> Sequence[Batch]:
         draw = Draw(settings.seed, number)
-        return _Lazily(
+        return Lazily(
             [*batches_of_epoch(draw, len(table), run.config.training.batch, table.lengths)],
             lambda indices: table.batch(indices, facts, augment if any(augment) else None, draw),
         )
@@ -235,6 +261,8 @@ def smooth_run(
         is_classes = facts.task != "regress"
         return smooth_on(model, epoch, judged, statistics, goal, forms, settings, align, is_classes, report, state)
 
+    forms_to_smooth(model, forms)
+    check_teacher(goal, model, judged[0])
     if out is None:
         return smoothing(None)
     about = {"settings": asdict(settings), "align": align, "forms": None if forms is None else [*map(str, forms)]}
@@ -248,7 +276,7 @@ def weights_hash(model: nn.Module) -> str:
     return artifact.digest(artifact.pack_tensors(dict(model.state_dict())))
 
 
-class _Lazily(Sequence[Batch]):
+class Lazily(Sequence[Batch]):
     """Batches that are made when they are asked for."""
 
     def __init__(self, plans: list[Any], make: Any):

@@ -18,7 +18,7 @@ from torch import nn
 from anydepth.errors import ConfigError
 from anydepth.runs.config import RunConfig
 from anydepth.runs.depth_settings import AnyDepthSettings
-from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.forms import form_of
 from anydepth.surgery.spare_state import spare_state
 from anydepth.surgery.views import PartialForm, View, read_form, usual_forms
@@ -180,7 +180,10 @@ def check_any_depth(config: RunConfig, model: nn.Module) -> None:
     settings = config.training.any_depth
     if settings is None:
         return
-    odd = [name for name, block in blocks_of(model).items() if block.solver.steps is None]
+    blocks = blocks_in(model)
+    if not blocks:
+        raise ConfigError("training.any_depth is of continuous blocks, and this model has none; leave it out")
+    odd = [name for name, block in blocks.items() if block.solver.steps is None]
     if odd:
         raise ConfigError(f"training.any_depth needs fixed steps, but {', '.join(odd)} is adaptive; leave it out")
     drawing = sandwich_of(settings, config.seed)

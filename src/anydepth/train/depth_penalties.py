@@ -73,13 +73,15 @@ def _middles(function: WeightFunction) -> Reading:
 
 
 def check_penalties(config: RunConfig, model: nn.Module) -> None:
-    """Refuse, before training, what has no grid points, or does not give gradients there."""
-    if not config.training.penalty_kinetic:
+    """Refuse, before training, what has no blocks, no grid points, or does not give gradients there."""
+    training, blocks = config.training, blocks_in(model)
+    for name in ("penalty_kinetic", "penalty_roughness"):
+        if getattr(training, name) and not blocks:
+            raise ConfigError(f"training.{name} is of continuous blocks, and this model has none; set it to 0")
+    if not training.penalty_kinetic:
         return
-    odd = [name for name, block in blocks_in(model).items() if block.solver.steps is None]
+    odd = [name for name, block in blocks.items() if block.solver.steps is None]
     if odd:
         raise ConfigError(f"training.penalty_kinetic needs fixed steps, but {', '.join(odd)} is adaptive; set it to 0")
     if config.model.gradient != "backprop":
         raise ConfigError(f"training.penalty_kinetic needs model.gradient 'backprop', got {config.model.gradient!r}")
-    if not blocks_in(model):
-        raise ConfigError("training.penalty_kinetic is of continuous blocks, and this model has none; set it to 0")

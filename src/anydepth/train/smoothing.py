@@ -102,7 +102,7 @@ def _step(
     goal, spent = None, 0
     if settings.distill:
         with torch.no_grad():
-            goal = answer(teacher, batch.inputs)
+            goal = answer(teacher, fitting(teacher, batch).inputs)
         spent += nfe_of(teacher)
     optimizer.zero_grad()
     drawn = (drawing if settings.draws else AsItIs()).drawn(student, step)

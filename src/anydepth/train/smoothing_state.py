@@ -86,7 +86,11 @@ def smoothing_state(target: Path, about: dict[str, Any]) -> Iterator[SmoothingSt
             _say(f"a stopped smoothing with other settings or data in {folder} is dropped")
             shutil.rmtree(folder / FOLDER)
         tidy(folder)
-        yield SmoothingState(folder, identity, interrupt)
+        try:
+            yield SmoothingState(folder, identity, interrupt)
+        finally:
+            if not manifests(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_state(target: Path) -> None:

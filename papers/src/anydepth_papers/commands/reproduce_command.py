@@ -61,7 +61,12 @@ def reproduce(
     with progress() as report:
         study = Study(name, scale, experiment.settings[scale], numbers, folder, data, nets, report)
         study.evidence = evidence / name if evidence is not None else None
-        result = publish(experiment, study, experiment.run(study), command)
+        try:
+            findings = experiment.run(study)
+        except BaseException:
+            study.publish_unfinished()
+            raise
+        result = publish(experiment, study, findings, command)
     if json:
         print_json(result | {"folder": str(folder)})
     else:

@@ -113,17 +113,20 @@ def _last_epoch(run: Run) -> dict[str, Any]:
 
 
 def _look(study: Study, name: str, run: Run) -> dict[str, Any]:
+    """Every form on validation images; those that are best within a budget also on test images."""
     exam, model = Exam(study, run), run.model()
-    forms = {form: exam(made, choosing=True) for form, made in forms_of(model).items()}
-    kept = {form: _kept(seen) for form, seen in forms.items()}
-    found: dict[str, Any] = {"forms": kept, "blocks": study.settings["blocks"]}
+    made = {"as trained": model} if name in RESNETS.values() else forms_of(model)
+    found: dict[str, Any] = {form: exam.validated(each) for form, each in made.items()}
+    looks: dict[str, Any] = {"forms": found, "blocks": study.settings["blocks"]}
+    for form in {_best(looks, n) for n in BUDGETS if _within(looks, n)}:
+        found[form] |= _kept(exam(made[form]))
     if name == RESNETS[8]:
-        found["sizes"] = {how: _kept(exam(made)) for how, made in _halved(study, run, model).items()}
-    return found
+        looks["sizes"] = {how: _kept(exam(each)) for how, each in _halved(study, run, model).items()}
+    return looks
 
 
 def forms_of(model: nn.Module) -> dict[str, nn.Module]:
-    """What is looked at in a net."""
+    """What is looked at in a net that is to be good at every depth."""
     if isinstance(model, ResNet):
         layers = model.config["layers"]
         short = {f"{way} to {n}": form for n in BUDGETS if n < layers for way, form in shortened(model, n).items()}
@@ -146,14 +149,21 @@ def _halved(study: Study, run: Run, model: nn.Module) -> dict[str, nn.Module]:
 
 def _kept(seen: dict[str, Any]) -> dict[str, Any]:
     again = seen["recalibrated"]["accuracy"]
-    names = ("evaluations", "milliseconds", "parameters", "validation")
-    return {"accuracy": again, "as it is": seen["accuracy"]} | {key: seen.get(key) for key in names}
+    names = ("evaluations", "milliseconds", "parameters")
+    return {"accuracy": again, "as it is": seen["accuracy"]} | {key: seen[key] for key in names}
 
 
 def at(one: dict[str, Any], budget: int) -> dict[str, Any]:
     """The form within a budget with the highest accuracy on validation images."""
-    fits = [form for form in one["forms"].values() if form["evaluations"] <= budget * one["blocks"]]
-    return max(fits, key=lambda form: form["validation"])
+    return one["forms"][_best(one, budget)]
+
+
+def _best(one: dict[str, Any], budget: int) -> str:
+    return max(_within(one, budget), key=lambda form: one["forms"][form]["validation"])
+
+
+def _within(one: dict[str, Any], budget: int) -> list[str]:
+    return [form for form, seen in one["forms"].items() if seen["evaluations"] <= budget * one["blocks"]]
 
 
 def _judged(found: Found, kind: str, which: Any) -> tuple[str, Judgement]:

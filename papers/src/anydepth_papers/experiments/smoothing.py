@@ -17,6 +17,7 @@ from torch import nn
 from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
+from anydepth.deploy.smooth import Lazily
 from anydepth.runs.folder import Run
 from anydepth.surgery.align import align
 from anydepth.surgery.resize import compress, set_solver
@@ -133,9 +134,8 @@ def _epoch(run: Run, study: Study, seed: int, count: int) -> Callable[[int], Seq
         plans: list[Any] = []
         while len(plans) < max(1, count):
             plans += batches_of_epoch(Draw(draw.seed, len(plans)), len(table), run.config.training.batch)
-        return [
-            table.batch(plan, run.facts, augment, Draw(draw.seed, i)) for i, plan in enumerate(plans[: max(1, count)])
-        ]
+        numbered = [*enumerate(plans[: max(1, count)])]
+        return Lazily(numbered, lambda plan: table.batch(plan[1], run.facts, augment, Draw(draw.seed, plan[0])))
 
     return epoch
 

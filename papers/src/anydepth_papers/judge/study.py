@@ -17,7 +17,7 @@ from anydepth.train.training import train
 from anydepth_papers.campaign import NETS
 from anydepth_papers.judge.pieces import KEPT, digest_of, read_pieces, write_pieces
 
-PIECES, RUNS = "pieces", "runs"
+PIECES, RUNS, RESULT = "pieces", "runs", "result.json"
 
 
 @dataclass
@@ -85,6 +85,11 @@ class Study:
         """Keep in the evidence all pieces that were asked for, beside those of other seeds."""
         if self.evidence is not None:
             write_pieces(self.evidence / KEPT, self.digest, self._published() | self.used)
+
+    def publish_unfinished(self) -> None:
+        """The same for a study that was stopped, unless the evidence has a result, which needs the pieces it has."""
+        if self.used and self.evidence is not None and not (self.evidence / RESULT).exists():
+            self.publish_pieces()
 
     def trained(self, title: str, config: RunConfig, watch: Watch | None = None) -> Run:
         """The run of a config: trained now, gone on with, or found finished; `watch` sees its events."""

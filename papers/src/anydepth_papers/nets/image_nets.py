@@ -172,9 +172,14 @@ class Exam:
         seen = self._seen(model) | {"parameters": summary(model).parameters, "milliseconds": self._time(model)}
         again = self._recalibrated(model)
         seen["recalibrated"] = self._seen(again)
-        if choosing:
-            seen["validation"] = 100 * float(np.mean(self._answers(again, self.validation)))
-        return seen
+        return seen | self._chosen_by(again) if choosing else seen
+
+    def validated(self, model: nn.Module) -> dict[str, Any]:
+        """Accuracy on validation images with batch statistics estimated anew, to choose a form by; and evaluations."""
+        return self._chosen_by(self._recalibrated(model)) | {"evaluations": evaluations_of(model)}
+
+    def _chosen_by(self, again: nn.Module) -> dict[str, float]:
+        return {"validation": 100 * float(np.mean(self._answers(again, self.validation)))}
 
     def _recalibrated(self, model: nn.Module) -> nn.Module:
         """With batch statistics estimated anew; as it is where they are not finite."""

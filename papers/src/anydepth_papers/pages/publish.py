@@ -15,7 +15,7 @@ from anydepth_papers.changes import CHANGES
 from anydepth_papers.judge.commit import commit_of_code
 from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.pieces import plain
-from anydepth_papers.judge.study import Study
+from anydepth_papers.judge.study import RESULT, Study
 from anydepth_papers.judge.wording import rules_of
 from anydepth_papers.pages.figure_files import drawn, rendered, small
 from anydepth_papers.pages.section import section
@@ -23,7 +23,7 @@ from anydepth_papers.pages.section import section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RESULT, TABLE = "result.json", "table.md"
+TABLE = "table.md"
 
 
 def publish(experiment: Experiment, study: Study, findings: Findings, command: str) -> dict[str, Any]:
