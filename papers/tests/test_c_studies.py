@@ -12,8 +12,8 @@ from anydepth_papers.judge.study import Study
 from anydepth_papers.nets.image_nets import packed
 from anydepth_papers.studies.one_step import DT, FACTORS, SCHEMES, TRUE, Errors, errors_of, global_error
 from anydepth_papers.studies.one_step import pendulum as true_field
+from anydepth_papers.studies.refinement_claims import ABOUT_DEPTH, Curves
 from anydepth_papers.studies.refinement_claims import CLAIMS as REFINEMENT
-from anydepth_papers.studies.refinement_claims import Curves
 from anydepth_papers.studies.refinement_claims import judged as judged_refinement
 from anydepth_papers.studies.roughness import Stages
 from anydepth_papers.studies.solver_claims import CLAIMS, Grid, judged
@@ -130,8 +130,9 @@ def test_stages_ignore_other_events(tmp_path):
     assert stages.noted() == []
 
 
-def curves(gap: float, after: float) -> Curves:
-    """Accuracy of the refined nets above fixed depth, and how much lower their loss is after a refinement."""
+def curves(gap: float, after: float, shallow: float = 80.0) -> Curves:
+    """Accuracy of the refined nets above fixed depth, how much lower their loss is after a refinement, and the accuracy
+    of a net of depth 1."""
 
     def one(kind: str, seed: int) -> dict:
         grown = kind.startswith("refined")
@@ -139,7 +140,7 @@ def curves(gap: float, after: float) -> Curves:
         epochs = {"train_loss": [loss] * 9, "validation_accuracy": [100 - 10 * loss] * 9}
         cost = 0.4 if grown else 1.0
         return {
-            "accuracy": 97 + (gap if grown else 0) + seed / 10,
+            "accuracy": shallow + seed / 10 if kind == "refined 0 times" else 97 + (gap if grown else 0) + seed / 10,
             "seconds": cost * (1 + seed / 100),
             "evaluations": cost,
             "epochs": epochs,
@@ -158,6 +159,10 @@ def test_refinement_is_judged_on_both_sides():
     for name in ("nearly", "cost", "loss", "accuracy"):
         assert judged_refinement(bad, name)[1].holds is False, name
     assert judged_refinement(flat, "loss")[1].holds is None, "no better than the same net not refined"
+    assert judged_refinement(curves(0.0, 0.2, shallow=96.0), "loss")[1].holds is True
+    idle = curves(0.0, 0.2, shallow=93.0)
+    assert idle.idle() == ["fixed", "refined", "refined late"]
+    assert {judged_refinement(idle, name)[1].holds for name in ABOUT_DEPTH} == {None}
     assert not judged_refinement(good, "settings")[1].is_run
     assert set(REFINEMENT) == {name for name in REFINEMENT if judged_refinement(good, name)}
 

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from anydepth.zoo.models.image_network import ImageNetwork
+from anydepth_papers.experiments import one_net, solvers, weights
 from anydepth_papers.experiments.noise import Noisy
-from anydepth_papers.nets.image_nets import RECIPE, net_config
+from anydepth_papers.judge.study import Study
+from anydepth_papers.nets.image_nets import RECIPE, net_config, packed, waits_for
 from anydepth_papers.studies.roughness import kernels_of, roughness
 
 SCHEME = {"rk4": "rk4", "hats-rk4": "rk4", "hats-midpoint": "midpoint"}
@@ -49,3 +51,75 @@ def test_noise_is_the_same_for_every_model_and_none_at_strength_zero():
     assert torch.equal(noisy[0], noisy[1])
     assert not torch.equal(noisy[0], x)
     assert torch.equal(Noisy(torch.nn.Identity(), 0.0)(x), x)
+
+
+# What a study says while some nets are still being trained
+
+
+def form(accuracy: float, evaluations: int) -> dict:
+    right = {"accuracy": accuracy, "answers": packed([i < 10 * accuracy for i in range(1000)])}
+    cost = {"evaluations": evaluations, "milliseconds": evaluations / 10, "parameters": 100}
+    return {**right, **cost, "recalibrated": right, "validation": accuracy}
+
+
+def net(accuracy: float, layers: int, short: float | None = None) -> dict:
+    """Forms of a net in three blocks, which has an accuracy of its own when it is shorter than it was trained."""
+    forms = {"as trained": form(accuracy, 3 * layers)}
+    if short is not None:
+        forms |= {f"euler x {n}": form(short, 3 * n) for n in one_net.BUDGETS}
+    return {"forms": forms}
+
+
+def nets(shallow: float, seeds: int = 3) -> one_net.Found:
+    """The one net has 90 %, the same at every depth."""
+    made = {one_net.ONE: (90.0, 8, 90.0), "resnet-1": (shallow, 1), "resnet-2": (88.0, 2), "resnet-4": (89.0, 4)}
+    made |= {one_net.PLAIN: (90.0, 8, 60.0), one_net.STOCHASTIC: (89.0, 8, 70.0)}
+    return {name: {seed: net(how[0] + seed / 10, *how[1:]) for seed in range(seeds)} for name, how in made.items()}
+
+
+def words(found: one_net.Found) -> dict:
+    return {key: one_net._verdict(found, *key, claim).judgement.word for key, claim in one_net.CLAIMS.items()}
+
+
+def test_one_net_is_judged_at_every_budget_where_all_nets_are_there():
+    assert set(words(nets(80.0)).values()) == {"holds"}
+    assert one_net._verdict(nets(80.0), "specialist", 2, one_net.CLAIMS["specialist", 2]).ours.count("(seed ") == 3
+
+
+def test_one_net_that_does_not_use_its_depth_decides_nothing_about_budgets():
+    judged = words(nets(89.0))
+    assert judged.pop(("cost", 0)) == "holds"
+    assert set(judged.values()) == {"undecided"}
+
+
+def test_claims_about_nets_that_are_not_trained_yet_are_not_run():
+    found = nets(80.0) | {"resnet-4": {}, one_net.STOCHASTIC: {}}
+    judged = words(found)
+    waiting = {("specialist", 4), *((one_net.STOCHASTIC, n) for n in one_net.BUDGETS[:-1])}
+    waiting |= {(f"{one_net.THESE}{kind}", n) for kind, n in waiting}
+    assert {key for key, word in judged.items() if word == "not run"} == waiting
+    alone = {name: seeds if name == one_net.ONE else {} for name, seeds in found.items()}
+    assert set(words(alone).values()) == {"not run", "holds"}  # what training it costs is counted
+    assert [row[1] for row in one_net._rows(alone)] == [
+        "euler x 1",
+        "euler x 2",
+        "euler x 4",
+        "as trained",
+        "euler x 8",
+    ]
+    assert one_net._draw(alone).axes
+    one = words(nets(80.0, seeds=1))
+    assert one["specialist", 2] == "undecided", "too few seeds for an interval"
+    assert one[f"{one_net.THESE}specialist", 2] == "holds"
+
+
+@pytest.mark.parametrize("module", [one_net, solvers, weights])
+def test_without_any_net_of_the_campaign_nothing_is_run(module, tmp_path):
+    found = module.run(Study("x", "cpu", {}, (0, 1, 2), tmp_path, nets=tmp_path / "nets"))
+    assert {verdict.judgement.word for verdict in found.verdicts} == {"not run"}
+    assert all("waiting for the campaign" in verdict.judgement.text for verdict in found.verdicts)
+
+
+def test_nets_without_a_common_seed_are_waited_for():
+    assert waits_for({"rk4": {0: 1}, "euler": {}}, "rk4", "euler").text.endswith("ContinuousNet (Euler)")
+    assert waits_for({"rk4": {0: 1}, "euler": {1: 1}}, "rk4", "euler").text.count("ContinuousNet") == 2

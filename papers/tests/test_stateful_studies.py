@@ -11,7 +11,7 @@ from anydepth.surgery.resize import compress
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image_network import ImageNetwork
 from anydepth.zoo.models.tagger import Tagger
-from anydepth_papers.experiments import EXPERIMENTS, compression, derivatives, mnist
+from anydepth_papers.experiments import EXPERIMENTS, compression, derivatives, mnist, tagging
 from anydepth_papers.nets import mnist_nets
 from anydepth_papers.nets.image_nets import packed
 from anydepth_papers.nets.stateful_nets import LATER
@@ -82,7 +82,7 @@ def test_a_net_that_does_not_use_its_depth_decides_nothing():
     deep, shallow = {0: {"forms": net(GOOD, GOOD)}}, {0: {"forms": net(BAD, BAD)}}
     assert forms.depth_of({"deep": deep, "flat": shallow}, "deep", "flat") is None
     assert forms.depth_of({"deep": deep, "flat": deep}, "deep", "flat").word == "undecided"
-    assert forms.depth_of({"deep": deep, "flat": {}}, "deep", "flat").word == "undecided"
+    assert forms.depth_of({"deep": deep, "flat": {}}, "deep", "flat").word == "not run"
 
 
 def test_rows_give_both_accuracies_the_cost_and_the_extremes_over_seeds():
@@ -115,6 +115,34 @@ def test_a_tagger_is_looked_at_in_every_form_with_no_more_steps_than_functions()
     assert {"constant, K = 4, N = 4", "linear, K = 2, N = 4", "discontinuous, K = 2, N = 4"} <= set(found)
     assert {"constant, K = 4, N = 1", "constant, K = 2, N = 2", "constant, K = 1, N = 1"} <= set(found)
     assert "constant, K = 1, N = 2" not in found
+
+
+def test_a_tagger_that_does_not_use_its_depth_decides_nothing_about_depth():
+    config = tagging.shallow_config("cpu", 3)
+    assert (config.seed, config.refine.at, config.training) == (3, (), tagging.config_for("cpu", 3).training)
+
+    def found(shallow):
+        forms = {
+            name: {"accuracy": 95.0, "right": [9, 10] * 50} for name in tagged.forms_of(Tagger(5, 3, width=4, size=4))
+        }
+        changes = {"neighbours": 1.0, "pairs": 4.0}
+        return [
+            {"forms": forms, "words": [10] * 100, "counting": [5] * 100, "sizes": [4, 4], "changes": changes} | shallow
+        ]
+
+    deep, flat = (tagging._verdicts(found({"shallow": {"accuracy": a}})) for a in (80.0, 90.0))
+    assert {deep[i].judgement.word for i, key in enumerate(tagging.CLAIMS) if key in ("half", "attention")} == {"holds"}
+    changed = [key for key, a, b in zip(tagging.CLAIMS, deep, flat, strict=True) if a.judgement != b.judgement]
+    assert changed == [key for key in tagging.CLAIMS if key not in tagging.NO_DEPTH]
+    assert {v.judgement.word for v in flat if "depth 1" in v.judgement.text} == {"undecided"}
+
+
+def test_all_claims_on_mnist_but_accuracy_and_time_need_a_net_that_uses_its_depth():
+    forms_of = {"as trained": seen(GOOD), "half of K and N": seen(GOOD)}
+    found = {mnist.GROWN: {0: {"forms": forms_of}}, mnist.FLAT: {0: {"forms": {"as trained": seen(GOOD)}}}}
+    study = SimpleNamespace(scale="cpu")
+    assert mnist._judged(study, found, "half")[1].word == "undecided"
+    assert mnist._judged(study, found | {mnist.FLAT: {0: {"forms": {"as trained": seen(BAD)}}}}, "half")[1].holds
 
 
 def test_a_resnet_without_some_units_is_what_is_left_of_it():

@@ -1,6 +1,6 @@
 """Changes of the studies of ContinuousNet, after figures had been seen, oldest first."""
 
-from anydepth_papers.changes.shared import CAMPAIGN, FIRST, SECOND, new_rules
+from anydepth_papers.changes.shared import CAMPAIGN, FIRST, SECOND, depth_gate, new_rules
 from anydepth_papers.judge.experiment import Change
 
 CHANGES: dict[str, tuple[Change, ...]] = {
@@ -107,6 +107,9 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "-0.45 points (holds); later schedule 0.34 of the time, -0.44 points (holds).",
         ),
         new_rules("all 6 claims held"),
+        depth_gate(
+            "Claims on accuracy and on smooth weights", "-0.45 points (holds); no net of depth 1 was compared with."
+        ),
     ),
     "solvers": (
         CAMPAIGN,
@@ -133,5 +136,6 @@ CHANGES: dict[str, tuple[Change, ...]] = {
             "Roughness RK4 0.17, Euler (refined) 0.23, ResNet 9.84 (all three held).",
         ),
         new_rules("all 3 claims held"),
+        depth_gate("All claims", "The campaign's nets had no figures yet."),
     ),
 }

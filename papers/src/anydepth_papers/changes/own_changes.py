@@ -1,6 +1,6 @@
 """Changes of studies of anydepth's own claims, after figures had been seen, oldest first."""
 
-from anydepth_papers.changes.shared import SECOND
+from anydepth_papers.changes.shared import SECOND, THIRD, depth_gate
 from anydepth_papers.judge.experiment import Change
 
 _STATISTICS = Change(
@@ -11,14 +11,14 @@ _STATISTICS = Change(
     "The trial: MNIST, seed 100, which is not judged: 43.3 % of validation images with eight steps.",
 )
 _THESE_NETS = Change(
-    "2026-11-19",
+    THIRD,
     "Claims about the nets of the first seed, over the test images, stand beside those over seeds.",
     "Three seeds of all six nets take about two days of one core; one seed of each can be judged as a pair of nets.",
     "The one net of seed 0, before any ResNet was trained: 88.50 % of the test images as trained, 88.60 % with three "
     "steps, statistics as they are.",
 )
 CHANGES: dict[str, tuple[Change, ...]] = {
-    "one-net": (_THESE_NETS,),
+    "one-net": (_THESE_NETS, depth_gate("Claims on budgets", "As above.")),
     "any-depth": (_STATISTICS,),
     "any-depth-cifar10": (_STATISTICS,),
 }

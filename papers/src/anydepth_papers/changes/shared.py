@@ -2,7 +2,7 @@
 
 from anydepth_papers.judge.experiment import Change
 
-FIRST, SECOND = "2026-11-16", "2026-11-18"
+FIRST, SECOND, THIRD = "2026-11-16", "2026-11-18", "2026-11-19"
 
 
 def new_rules(before: str) -> Change:
@@ -12,6 +12,17 @@ def new_rules(before: str) -> Change:
         "All verdicts by one set of rules.",
         "Rules differed from study to study, and a mean within noise could count as holding.",
         f"{before}; see changed-verdicts.md.",
+    )
+
+
+def depth_gate(claims: str, before: str) -> Change:
+    """The control for depth where a study had none."""
+    return Change(
+        THIRD,
+        f"{claims} decide something only if the net is more than 5 points above a net of depth 1 that was trained from "
+        "scratch, as in the other studies.",
+        "A net that does not use its depth loses nothing at another one.",
+        before,
     )
 
 

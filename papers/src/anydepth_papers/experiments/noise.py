@@ -12,7 +12,17 @@ from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Fi
 from anydepth_papers.judge.rules import better
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
-from anydepth_papers.nets.image_nets import COLOUR, SETTINGS, TITLE, Exam, common_seeds, examined, setting_of, waiting
+from anydepth_papers.nets.image_nets import (
+    COLOUR,
+    SETTINGS,
+    TITLE,
+    Exam,
+    common_seeds,
+    examined,
+    setting_of,
+    waiting,
+    waits_for,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,8 +100,10 @@ def _row(net: str, seeds: dict[int, Any], again: bool) -> tuple[Any, ...]:
 
 def _verdict(found: Found, net: str, again: bool, claim: Claim) -> ClaimVerdict:
     seeds = common_seeds(found, "rk4", net)
+    if not seeds:
+        return ClaimVerdict(claim, "", waits_for(found, "rk4", net))
     mine, its = ([lost(found[name][seed], again) for seed in seeds] for name in ("rk4", net))
-    told = f"{spread(mine)} against {spread(its)} points lost" if seeds else "no seed has both nets yet"
+    told = f"{spread(mine)} against {spread(its)} points lost, the mean over noise above 0"
     return ClaimVerdict(claim, told, better(its, mine, paired=True))
 
 

@@ -24,7 +24,7 @@ from anydepth_papers.judge.rules import (
     instance_better,
     instance_no_worse,
     no_worse,
-    not_run,
+    undecided,
 )
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
@@ -39,8 +39,10 @@ from anydepth_papers.nets.image_nets import (
     trained_steps,
     unpacked,
     waiting,
+    waits_for,
 )
 from anydepth_papers.nets.resnets import shortened
+from anydepth_papers.studies.form_tables import depth_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,9 +109,8 @@ Found = dict[str, dict[int, Any]]
 
 def run(study: Study) -> Findings:
     found = examined(study, NAMES, look, plain=True)
-    missing = [name for name in (ONE, "resnet-1", "resnet-2") if not found[name]]
-    if missing:
-        return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
+    if not found[ONE]:
+        return waiting(tuple(CLAIMS.values()), COLUMNS, [name for name in NAMES if not found[name]])
     verdicts = tuple(_verdict(found, kind, n, claim) for (kind, n), claim in CLAIMS.items())
     return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(found), _notes(found))
 
@@ -153,8 +154,8 @@ def best(one: dict[str, Any], budget: int, blocks: int) -> str | None:
 
 
 def _blocks(found: Found) -> int:
-    """How many blocks the nets have: a ResNet with one unit a stage makes one evaluation in each."""
-    return next(iter(found["resnet-1"].values()))["forms"]["as trained"]["evaluations"]
+    """How many blocks the nets have: one step of Euler makes one evaluation in each."""
+    return next(iter(found[ONE].values()))["forms"]["euler x 1"]["evaluations"]
 
 
 def _at(found: Found, name: str, seed: int, budget: int) -> dict[str, Any] | None:
@@ -168,14 +169,25 @@ def _verdict(found: Found, kind: str, budget: int, claim: Claim) -> ClaimVerdict
     of_these, kind = kind.startswith(THESE), kind.removeprefix(THESE)
     other = SPECIALIST[budget] if kind == "specialist" else kind
     seeds = common_seeds(found, ONE, other)
+    if not seeds:
+        return ClaimVerdict(claim, "", waits_for(found, ONE, other))
     pairs = [(_at(found, ONE, seed, budget), _at(found, other, seed, budget)) for seed in seeds]
-    kept = [(mine, its) for mine, its in pairs if mine and its]
+    kept = [(seed, mine, its) for seed, (mine, its) in zip(seeds, pairs, strict=True) if mine and its]
     if not kept:
-        return ClaimVerdict(claim, "no seed has both nets yet", not_run("no seed has both nets yet"))
-    if of_these:
-        return ClaimVerdict(claim, *_judged_on_images(kind, *kept[0]))
-    mine, its = ([one[i]["accuracy"] for one in kept] for i in range(2))
-    return ClaimVerdict(claim, f"{spread(mine)} against {spread(its)} %", _judged(kind, mine, its))
+        return ClaimVerdict(claim, "", undecided("no form is as cheap"))
+    told, judgement = (_judged_on_images if of_these else _judged_over_seeds)(kind, kept)
+    return ClaimVerdict(claim, told, depth_of(found, ONE, "resnet-1") or judgement)
+
+
+Pair = tuple[int, dict[str, Any], dict[str, Any]]
+"""A seed, and what is seen of the one net and of the other with a budget."""
+
+
+def _judged_over_seeds(kind: str, kept: list[Pair]) -> tuple[str, Judgement]:
+    mine, its = [one["accuracy"] for _, one, _ in kept], [one["accuracy"] for _, _, one in kept]
+    each = ", ".join(f"{a - b:+.2f} (seed {seed})" for (seed, _, _), a, b in zip(kept, mine, its, strict=True))
+    told = f"{spread(mine)} against {spread(its)} %, points apart {each}"
+    return told, _judged(kind, mine, its)
 
 
 def _judged(kind: str, mine: list[float], its: list[float]) -> Judgement:
@@ -184,7 +196,9 @@ def _judged(kind: str, mine: list[float], its: list[float]) -> Judgement:
     return better(mine, its, paired=True)
 
 
-def _judged_on_images(kind: str, mine: dict[str, Any], its: dict[str, Any]) -> tuple[str, Judgement]:
+def _judged_on_images(kind: str, kept: list[Pair]) -> tuple[str, Judgement]:
+    """The nets of the first seed beside each other on the test images: about these two nets only."""
+    _, mine, its = kept[0]
     right, other = (unpacked(one["answers"]) for one in (mine, its))
     judged = instance_no_worse(right, other, MARGIN) if kind == "specialist" else instance_better(right, other)
     return f"{mine['accuracy']:.2f} against {its['accuracy']:.2f} %", judged
@@ -229,6 +243,8 @@ def _notes(found: Found) -> tuple[str, ...]:
         "skipped: units left out; stretched: units left out and the others' steps longer; merged: neighbours averaged, "
         "steps longer; projected: projected onto hats.",
         "Milliseconds: of the processor, one thread, a batch of 100, the least of five passes.",
+        "Control: the one net as trained is more than 5 points above a ResNet with 1 unit a stage; else it need not "
+        "use its depth, and decides nothing about budgets.",
         f"Seeds that are done: {'; '.join(f'{name} {known}' for name, known in seeds.items())}.",
     )
 

@@ -14,6 +14,7 @@ from anydepth_papers.judge.experiment import ClaimVerdict, Experiment, Findings
 from anydepth_papers.judge.study import Study
 from anydepth_papers.nets.image_nets import COLOUR, SETTINGS, TITLE, Exam, examined, setting_of, trained_steps, waiting
 from anydepth_papers.nets.resnets import as_blocks, shortened
+from anydepth_papers.studies.form_tables import accuracies_of, as_trained, time_of
 from anydepth_papers.studies.solver_claims import CLAIMS, OWN, Grid, judged
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 NETS = ("rk4", "euler", "resnet", "resnet-1")
 """The last one is the net that does not use depth."""
+HALF = "resnet-4"
+"""What a user would train instead of halving a net."""
 STEPS = {
     "rk4": {
         "rk4": (1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1, 5 / 4, 3 / 2, 2),
@@ -45,12 +48,16 @@ def run(study: Study) -> Findings:
     if missing:
         return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
     grid = Grid(found)
+    if not grid.seeds:
+        return waiting(tuple(CLAIMS.values()), COLUMNS, tuple(OWN))
     verdicts = tuple(ClaimVerdict(claim, *judged(grid, name)) for name, claim in CLAIMS.items())
+    found |= examined(study, (HALF,), as_trained, plain=True)
     notes = (
         setting_of(),
         "The Euler net and the ResNets are trained at fixed depth, as in section 5.1; only the RK4 net is refined.",
         "Shorter ResNets: units skipped; steps stretched; neighbours merged; weights projected onto hats. All are "
-        "listed; where one of them is compared, it is the one with the highest accuracy on validation images.",
+        "listed; where one of them is compared, it is the one with the highest accuracy on validation images. The "
+        f"{TITLE[HALF]} was trained from scratch.",
         "Claims of kind `instance` are about each trained net by itself, over its 10,000 test images.",
     )
     return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(grid), notes)
@@ -79,11 +86,10 @@ def _short(resnet: ResNet, layers: int) -> list[tuple[str, nn.Module]]:
 def _rows(found: dict[str, dict[int, Any]]) -> list[tuple[Any, ...]]:
     rows = []
     for net, seeds in found.items():
-        for form in sorted(next(iter(seeds.values()))["forms"], key=_place):
+        for form in sorted(next(iter(seeds.values()))["forms"], key=_place) if seeds else ():
             seen = [one["forms"][form] for one in seeds.values()]
-            means = [float(np.mean([one[key] for one in seen])) for key in ("accuracy", "milliseconds")]
-            again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
-            rows.append((TITLE[net], form, means[0], again, seen[0]["evaluations"], means[1], len(seen)))
+            accuracies = [float(np.mean(accuracies_of(seen, again))) for again in (False, True)]
+            rows.append((TITLE[net], form, *accuracies, seen[0]["evaluations"], time_of(seen), len(seen)))
     return rows
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from anydepth.recipes import RECIPES
 from anydepth.runs.config import RunConfig
 from anydepth.runs.override import override
+from anydepth.surgery.summary import summary
 from anydepth.zoo.models.tagger import Tagger
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
@@ -18,6 +19,7 @@ from anydepth_papers.judge.rules import (
     instance_groups_better,
     instance_groups_no_worse,
     not_run,
+    undecided,
 )
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import points, spread
@@ -29,6 +31,10 @@ LITTLE = 0.5
 SMOOTH = 0.5
 """From step to step attention moves by at most this share of what two steps at random differ by; a walk in a straight
 line through 16 steps has 0.18, steps that have nothing to do with each other have 1."""
+DEEPER = 5.0
+"""Points that a net must be above a net of depth 1 trained from scratch: else it decides nothing about depth."""
+NO_DEPTH = ("counting", "saved", "german")
+"""Claims that are not about depth."""
 CLAIMS = {
     "counting": Claim("The continuous transformer tags better than counting words does (this net)", "ours"),
     "half": Claim(
@@ -77,8 +83,13 @@ def config_for(scale: str, seed: int) -> RunConfig:
     return override(recipe, [*(_SMOKE if scale == "smoke" else ()), f"seed={seed}"])
 
 
+def shallow_config(scale: str, seed: int) -> RunConfig:
+    """The control: the same training with one function and one step all the time."""
+    return override(config_for(scale, seed), ["refine.at=[]"])
+
+
 def run(study: Study) -> Findings:
-    study.plan(3 * len(study.seeds))
+    study.plan(4 * len(study.seeds))
     if study.scale == "smoke":
         write_tiny_treebank(study)
     found = []
@@ -87,9 +98,23 @@ def run(study: Study) -> Findings:
         study.piece(f"train-{seed}", lambda c=config: study.trained("tagger", c).metrics()[-1])
         seen = study.piece(f"examine-{seed}", lambda c=config: examine(study, study.trained("tagger", c)))
         times = study.piece(f"processor-time-{seed}", lambda c=config: milliseconds(study, study.trained("tagger", c)))
-        found.append(seen | {"times": times})
-    rows = tuple(_row(found, name) for name in sorted(found[0]["forms"], key=_place))
+        shallow = study.piece(f"shallow-{seed}", lambda s=seed: _shallow(study, s))
+        found.append(seen | {"times": times, "shallow": shallow})
+    rows = (*(_row(found, name) for name in sorted(found[0]["forms"], key=_place)), _shallow_row(found))
     return Findings(COLUMNS, rows, _verdicts(found), lambda: draw(found), _notes(found[0]))
+
+
+def _shallow(study: Study, seed: int) -> dict[str, Any]:
+    run = study.trained("tagger-shallow", shallow_config(study.scale, seed))
+    told = summary(run.model())
+    return {"accuracy": run.metrics()[-1]["test_accuracy"], "evaluations": told.nfe, "parameters": told.parameters}
+
+
+def _shallow_row(found: list[dict[str, Any]]) -> tuple[Any, ...]:
+    seen = [one["shallow"] for one in found]
+    accuracy = spread([one["accuracy"] for one in seen])
+    name = "constant, trained from scratch"
+    return (name, "1", "1", accuracy, seen[0]["evaluations"], None, seen[0]["parameters"])
 
 
 def _place(name: str) -> tuple[int, int, int]:
@@ -113,6 +138,8 @@ def _notes(first: dict[str, Any]) -> tuple[str, ...]:
         "after training. Claims about this net count test words, those of a sentence together.",
         "Rows with K as trained and fewer steps are shortened alone; the others are projected onto K functions.",
         "Nothing is recalibrated: the net has layer norms, which keep no statistics.",
+        f"Control: claims about depth decide something only if the net is more than {DEEPER:g} points above a net of "
+        "one function and one step that was trained as long from scratch.",
         f"Counting words alone gives {per_cent(first, first['counting']):.2f} % ({first['unknown']:.1f} % of the test "
         "words are not in the training part).",
         f"The query matrix projected (Fig 2) is this far from the trained one, relatively, over depth: {errors}.",
@@ -143,7 +170,20 @@ def _verdicts(found: list[dict[str, Any]]) -> tuple[ClaimVerdict, ...]:
         "attention": _attention(found),
         "german": ("`anydepth train stateful-hdt` trains it", not_run("cost: the treebank and days of two cores")),
     }
-    return tuple(ClaimVerdict(claim, *judged[key]) for key, claim in CLAIMS.items())
+    blocked = _depth_of(found, trained)
+    return tuple(
+        ClaimVerdict(claim, told, judgement if blocked is None or key in NO_DEPTH else blocked)
+        for key, claim in CLAIMS.items()
+        for told, judgement in [judged[key]]
+    )
+
+
+def _depth_of(found: list[dict[str, Any]], trained: str) -> Judgement | None:
+    """Undecided where a net does not use its depth; else None."""
+    gains = [one["forms"][trained]["accuracy"] - one["shallow"]["accuracy"] for one in found]
+    if min(gains) > DEEPER:
+        return None
+    return undecided(f"{points(gains)} points above a net of depth 1 trained from scratch: decides nothing on depth")
 
 
 Judged = tuple[str, Judgement]

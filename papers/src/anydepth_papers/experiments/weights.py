@@ -20,13 +20,15 @@ from anydepth_papers.nets.image_nets import (
     setting_of,
     trained_steps,
     waiting,
+    waits_for,
 )
+from anydepth_papers.studies.form_tables import as_trained, depth_of
 from anydepth_papers.studies.roughness import LINES, kernels_of, over_depth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NETS = ("rk4", "euler", "tied", "resnet")
+NETS, CONTROL = ("rk4", "euler", "tied", "resnet"), "resnet-1"
 CLAIMS = {
     ("rk4", "euler"): Claim(
         "RK4 with refinement gives smoother weights than Euler at fixed depth, over seeds",
@@ -49,25 +51,27 @@ def run(study: Study) -> Findings:
     missing = [name for name in NETS[:2] if not found[name]]
     if missing:
         return waiting(tuple(CLAIMS.values()), COLUMNS, missing)
+    shallow = examined(study, (CONTROL,), as_trained)
     size = next(iter(found["rk4"].values()))["size"]
     notes = (
         setting_of(),
         "Roughness: the sum of |differences| between neighbouring cells over the mean of |weights|, over all "
         f"convolutions of all blocks; {size} independent normal weights have {(size - 1) * 2**0.5:.1f}.",
         "Fig 8 also shows the weights at every refinement: see the study `refinement`.",
+        f"Control: a net that is not more than 5 points above a {TITLE[CONTROL]} decides nothing.",
     )
     rows = tuple(_row(net, list(seeds.values())) for net, seeds in found.items() if seeds)
-    verdicts = tuple(_verdict(found, smooth, rough, claim) for (smooth, rough), claim in CLAIMS.items())
+    verdicts = tuple(_verdict(found | shallow, smooth, rough, claim) for (smooth, rough), claim in CLAIMS.items())
     return Findings(COLUMNS, rows, verdicts, lambda: _draw(found), notes)
 
 
 def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
     """Roughness of a net, some of its weights over depth, and what it can do."""
-    return over_depth(kernels_of(model)) | {"size": trained_steps(model), "seen": exam(model)}
+    return over_depth(kernels_of(model)) | {"size": trained_steps(model)} | as_trained(model, exam)
 
 
 def _row(net: str, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
-    rough, seen = [one["roughness"] for one in seeds], [one["seen"] for one in seeds]
+    rough, seen = [one["roughness"] for one in seeds], [one["forms"]["as trained"] for one in seeds]
     accuracy = float(np.mean([one["accuracy"] for one in seen]))
     again = float(np.mean([one["recalibrated"]["accuracy"] for one in seen]))
     mean = float(np.mean(rough))
@@ -76,9 +80,12 @@ def _row(net: str, seeds: list[dict[str, Any]]) -> tuple[Any, ...]:
 
 def _verdict(found: Found, smooth: str, rough: str, claim: Claim) -> ClaimVerdict:
     seeds = common_seeds(found, smooth, rough)
+    if not seeds:
+        return ClaimVerdict(claim, "", waits_for(found, smooth, rough))
     mine, its = ([found[name][seed]["roughness"] for seed in seeds] for name in (smooth, rough))
-    told = f"roughness {spread(mine)} against {spread(its)}" if seeds else "no seed has both nets yet"
-    return ClaimVerdict(claim, told, better(its, mine, paired=True, unit="of roughness"))
+    idle = depth_of(found, smooth, CONTROL) or depth_of(found, rough, CONTROL)
+    judgement = idle or better(its, mine, paired=True, unit="of roughness")
+    return ClaimVerdict(claim, f"roughness {spread(mine)} against {spread(its)}", judgement)
 
 
 def _draw(found: Found) -> "Figure":

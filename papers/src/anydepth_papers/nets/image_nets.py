@@ -29,7 +29,7 @@ from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.campaign.declared import nets
 from anydepth_papers.campaign.status import state_of
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Findings
-from anydepth_papers.judge.rules import not_run
+from anydepth_papers.judge.rules import Judgement, not_run
 from anydepth_papers.judge.study import Study
 from anydepth_papers.nets.image_configs import image_config
 
@@ -267,10 +267,17 @@ def common_seeds(found: dict[str, dict[int, Any]], *names: str) -> list[int]:
 
 def waiting(claims: Sequence[Claim], columns: tuple[str, ...], missing: Sequence[str]) -> Findings:
     """What a study says while the nets that it needs are being trained."""
-    why = f"waiting for the campaign: {', '.join(TITLE.get(name, name) for name in missing)}"
-    return Findings(
-        columns, (), tuple(ClaimVerdict(claim, "", not_run(why)) for claim in claims), None, (setting_of(),)
-    )
+    verdicts = tuple(ClaimVerdict(claim, "", _not_yet(missing)) for claim in claims)
+    return Findings(columns, (), verdicts, None, (setting_of(),))
+
+
+def waits_for(found: dict[str, dict[int, Any]], *names: str) -> Judgement:
+    """Not run: there is no seed yet for which all of these nets are trained."""
+    return _not_yet([name for name in names if not found[name]] or names)
+
+
+def _not_yet(names: Sequence[str]) -> Judgement:
+    return not_run(f"waiting for the campaign: {', '.join(TITLE.get(name, name) for name in names)}")
 
 
 def uses_depth(found: dict[str, dict[int, Any]], name: str, shallow: dict[int, float], of: Callable) -> bool | None:

@@ -14,7 +14,7 @@ from anydepth_papers.judge.rules import Judgement, all_of, instance_groups_bette
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import points, spread
 from anydepth_papers.nets.image_configs import image_config
-from anydepth_papers.nets.image_nets import SMOKE, Exam, Look, found_net, is_done, unpacked
+from anydepth_papers.nets.image_nets import SMOKE, Exam, Look, common_seeds, found_net, is_done, unpacked, waits_for
 from anydepth_papers.nets.stateful_nets import LATER
 
 COLUMNS = (
@@ -62,10 +62,15 @@ def rows_of(found: Found, titles: Mapping[str, str]) -> tuple[tuple[Any, ...], .
 def row(title: str, form: str, seeds: Sequence[Forms]) -> tuple[Any, ...]:
     """One form, over the nets of all seeds."""
     seen = [forms[form] for forms in seeds]
-    time = round(float(np.mean([one["milliseconds"] for one in seen])), 3)
     accuracies = accuracies_of(seen), accuracies_of(seen, again=True)
-    cost = (seen[0]["evaluations"], time, seen[0]["parameters"], len(seen))
+    cost = (seen[0]["evaluations"], time_of(seen), seen[0]["parameters"], len(seen))
     return (title, form, *(spread(values) for values in accuracies), *cost)
+
+
+def time_of(seen: Sequence[dict[str, Any]]) -> float | None:
+    """Mean milliseconds of the nets that get to an end; None where all diverge."""
+    times = [one["milliseconds"] for one in seen if one["milliseconds"] is not None]
+    return round(float(np.mean(times)), 3) if times else None
 
 
 def accuracies_of(seen: Sequence[dict[str, Any]], again: bool = False) -> list[float]:
@@ -128,10 +133,11 @@ def halves_compared(pairs: Sequence[tuple[Forms, Forms]], again: bool) -> tuple[
 
 
 def depth_of(found: Found, name: str, shallow: str = "resnet-1") -> Judgement | None:
-    """Undecided where a net is not more than 5 points above a net of depth 1 trained from scratch; else None."""
-    both = sorted(set(found[name]) & set(found[shallow]))
+    """Undecided where a net is not more than 5 points above a net of depth 1 trained from scratch, not run where there
+    is none; else None."""
+    both = common_seeds(found, name, shallow)
     if not both:
-        return undecided("there is no net of depth 1 to compare with yet")
+        return waits_for(found, name, shallow)
     gains = [_trained(found, name, seed) - _trained(found, shallow, seed) for seed in both]
     text = f"within 5 points of a net of depth 1 trained from scratch ({spread(gains)} above): decides nothing on depth"
     return None if float(np.mean(gains)) > 5 else undecided(text)

@@ -8,8 +8,9 @@ import numpy as np
 
 from anydepth.recipes import RECIPES
 from anydepth_papers.judge.experiment import Claim
-from anydepth_papers.judge.rules import Judgement, all_of, better, computed, near, no_worse, not_run
+from anydepth_papers.judge.rules import Judgement, all_of, better, computed, near, no_worse, not_run, undecided
 from anydepth_papers.judge.wording import differences, spread
+from anydepth_papers.nets.image_nets import uses_depth
 
 NINTHS = {"refined": (2, 5, 8), "refined late": (5, 7, 8)}
 """When nets are refined, in ninths of the training: the paper's proportions, and ours."""
@@ -26,6 +27,10 @@ HARDLY = 0.1
 PRINTED = 608 / 1053
 """The paper's minutes with and without refinement."""
 ROUNDING = 0.02
+SHALLOW, DEEP = "refined 0 times", ("fixed", "refined", "refined late")
+"""The net of depth 1 that is trained from scratch, and nets that are to use their depth."""
+ABOUT_DEPTH = ("nearly", "cost", "late", "smooth", "control", "tied")
+"""Claims that nets which do not use their depth would bear out for nothing."""
 
 CLAIMS = {
     "time": Claim(
@@ -86,6 +91,11 @@ class Curves:
         time, work = ([one[what] / f[what] for one, f in self._pairs(kind)] for what in ("seconds", "evaluations"))
         return time, work
 
+    def idle(self) -> list[str]:
+        """Nets that are not more than 5 points above a net of depth 1."""
+        found = {kind: dict(enumerate(self.values(kind, "accuracy"))) for kind in (SHALLOW, *DEEP)}
+        return [kind for kind in DEEP if not uses_depth(found, kind, found[SHALLOW], float)]
+
     def _pairs(self, kind: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         return list(zip(self.found[kind], self.found["fixed"], strict=True))
 
@@ -111,8 +121,11 @@ Told = tuple[str, Judgement]
 
 
 def judged(curves: Curves, name: str) -> Told:
-    """A claim in words and by its rule."""
-    return _RULES[name](curves)
+    """A claim in words and by its rule; one about depth is undecided where a net does not use its depth."""
+    told, judgement = _RULES[name](curves)
+    if name in ABOUT_DEPTH and (idle := curves.idle()):
+        return told, undecided(f"not 5 points above a net of depth 1 trained from scratch: {', '.join(idle)}")
+    return told, judgement
 
 
 def _time(curves: Curves) -> Told:

@@ -102,7 +102,7 @@ class Grid:
     def __init__(self, found: dict[str, dict[int, Any]]):
         self.found = found
         self.seeds = common_seeds(found, *OWN)
-        """For which all nets are there."""
+        """For which all nets are there; claims are about these."""
 
     def trained(self, net: str) -> int:
         return next(iter(self.found[net].values()))["trained"]
@@ -121,8 +121,7 @@ class Grid:
         return one["recalibrated"] if again else one
 
     def accuracies(self, net: str, form: str, again: bool = False) -> list[float]:
-        """Of the seeds that all nets have; of all seeds of the net where there is none."""
-        return [self.seen(net, seed, form, again)["accuracy"] for seed in self.seeds or self.found[net]]
+        return [self.seen(net, seed, form, again)["accuracy"] for seed in self.seeds]
 
     def lost(self, net: str, form: str, again: bool = False) -> list[float]:
         """Points below the net as trained, which is not recalibrated."""
@@ -163,27 +162,19 @@ def judged(grid: Grid, name: str) -> Told:
 
 def _instances(grid: Grid, forms: list[str], margin: float) -> Told:
     """Each net in other forms against itself, over its test images."""
-    own, found = grid.form("rk4"), grid.found["rk4"]
+    own, seeds = grid.form("rk4"), grid.seeds
     answers = {
-        (seed, form): unpacked(grid.seen("rk4", seed, form)["answers"]) for seed in found for form in (own, *forms)
+        (seed, form): unpacked(grid.seen("rk4", seed, form)["answers"]) for seed in seeds for form in (own, *forms)
     }
-    each = [instance_no_worse(answers[seed, form], answers[seed, own], margin) for seed in found for form in forms]
-    losses, again = (
-        [max(grid.lost("rk4", f, a)[i] for f in forms) for i in range(_count(grid))] for a in (False, True)
-    )
+    each = [instance_no_worse(answers[seed, form], answers[seed, own], margin) for seed in seeds for form in forms]
+    losses, again = ([max(grid.lost("rk4", f, a)[i] for f in forms) for i in range(len(seeds))] for a in (False, True))
     return f"{spread(losses)} points lost, recalibrated {spread(again)}", all_of(*each)
-
-
-def _count(grid: Grid) -> int:
-    return len(grid.seeds or grid.found["rk4"])
 
 
 def _time(grid: Grid) -> Told:
     few, all_ = grid.form("rk4", 11 / 32, "rk4_38"), grid.form("rk4", 1, "rk4_38")
     steps = int(few.rpartition(" x ")[2]) / grid.trained("rk4")
-    times = [
-        one["forms"][few]["milliseconds"] / one["forms"][all_]["milliseconds"] for one in grid.found["rk4"].values()
-    ]
+    times = [grid.seen("rk4", s, few)["milliseconds"] / grid.seen("rk4", s, all_)["milliseconds"] for s in grid.seeds]
     told = f"{spread(times)} of the time with {steps:.3f} of the steps"
     return told, near([time / steps for time in times], 1.0, IN_PROPORTION, unit="of the share of steps")
 
@@ -214,9 +205,7 @@ def _half(grid: Grid) -> Told:
     half = grid.trained("resnet") // 2
     mine = grid.lost("rk4", grid.form("rk4", 1 / 2), again=True)
     short = [grid.best_short(seed, half)["recalibrated"]["accuracy"] for seed in grid.seeds]
-    its = differences(grid.accuracies("resnet", grid.form("resnet")), short) if short else []
-    if not its:
-        return "no seed has both nets yet", better([], [], paired=True)
+    its = differences(grid.accuracies("resnet", grid.form("resnet")), short)
     return f"{spread(mine)} points lost, the ResNet {spread(its)}", better(its, mine, paired=True)
 
 
