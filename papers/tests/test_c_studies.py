@@ -181,12 +181,13 @@ def test_pairs_of_adjoint_and_backprop_differ_in_their_gradients_only(unit):
 
 
 def test_adjoint_steps_are_judged_on_both_sides():
-    def found(few: float, many: float):
+    def found(few: float, many: float, shallow: float = 80):
+        values = {(n, "adjoint"): few if n < 3 else many for n in adjoint_steps.FACTORS}
+        values |= {(n, "backprop"): 95 for n in adjoint_steps.FACTORS} | {adjoint_steps.CONTROL: shallow}
         return {
-            (unit, n, g): [{"accuracy": (95 if g == "backprop" else few if n < 3 else many) + s / 5} for s in range(5)]
+            (unit, *case): [{"accuracy": value + s / 5} for s in range(5)]
             for unit in adjoint_steps.UNITS
-            for n in adjoint_steps.FACTORS
-            for g in adjoint_steps.GRADIENTS
+            for case, value in values.items()
         }
 
     verdicts = {name: adjoint_steps._judged(found(70, 94.5), *name)[1].holds for name in adjoint_steps.CLAIMS}
@@ -194,6 +195,16 @@ def test_adjoint_steps_are_judged_on_both_sides():
     other = {name: adjoint_steps._judged(found(95, 80), *name)[1].holds for name in adjoint_steps.CLAIMS}
     assert {holds for (_, n), holds in other.items() if n == "enough"} == {False}
     assert {holds for (_, n), holds in other.items() if n != "enough"} == {None}
+    idle = {adjoint_steps._judged(found(70, 94.5, shallow=91), *name)[1].holds for name in adjoint_steps.CLAIMS}
+    assert idle == {None}, "a net that does not use its depth decides nothing"
+
+
+def test_the_control_of_adjoint_steps_differs_in_its_depth_only():
+    settings = adjoint_steps.SETTINGS["cpu"]
+    deep, shallow = (adjoint_steps.config_for("skip-init", n, "backprop", 1, settings).plain() for n in (1, 0))
+    for config, size in ((deep, 4), (shallow, 1)):
+        assert (config["model"]["options"].pop("size"), config["model"]["options"].pop("steps")) == (size, size)
+    assert deep == shallow
 
 
 def test_a_shortened_resnet_is_among_the_forms_of_the_study():

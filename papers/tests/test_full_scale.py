@@ -8,7 +8,7 @@ from anydepth.recipes import RECIPES
 from anydepth.surgery.resize import compress, refine
 from anydepth.surgery.summary import summary
 from anydepth.zoo.models.image_network import ImageNetwork
-from anydepth_papers.experiments.full_scale import hours_of, judged, parameters_of
+from anydepth_papers.experiments.full_scale import evaluations_of, hours_of, judged, parameters_of
 from anydepth_papers.studies.printed import ROWS, Above, Below, Form, Keeps, LosesMore, Near, PrintedRow
 
 FORMS = [row.form for row in ROWS if row.form.recipe in ("stateful-mnist", "stateful-cifar10-deep-fixed")]
@@ -21,6 +21,20 @@ def test_parameters_are_counted_without_growing_the_net(form):
     for _ in form.config.refine.at:
         refine(model)
     assert parameters_of(form) == summary(compress(model, **form.options) if form.options else model).parameters
+
+
+@pytest.mark.parametrize(
+    ("form", "count"),
+    [
+        (Form("continuousnet-cifar10"), 3 * 32 * 4),
+        (Form("continuousnet-cifar10", scheme="euler"), 3 * 32),
+        (Form("continuousnet-cifar10", scheme="rk4_38", steps=11), 3 * 11 * 4),
+        (Form("stateful-cifar10-shallow", size=4, steps=4), 2 * 4 * 4),
+        (Form("continuousnet-tiny-imagenet"), 3 * 8 * 2),
+    ],
+)
+def test_evaluations_are_those_of_the_form(form, count):
+    assert evaluations_of(form) == count
 
 
 @cache

@@ -14,16 +14,17 @@ from anydepth.runs.config import RunConfig
 from anydepth.runs.override import override
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
-from anydepth_papers.judge.rules import Judgement, all_of, better, no_worse
+from anydepth_papers.judge.rules import Judgement, all_of, better, no_worse, undecided
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
 from anydepth_papers.nets.image_configs import image_config
+from anydepth_papers.nets.image_nets import uses_depth
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FACTORS = (1, 2, 3, 4)
-"""N / M."""
+FACTORS, ENOUGH = (1, 2, 3, 4), (3, 4)
+"""N / M; those that are enough by the paper."""
 GRADIENTS = ("backprop", "adjoint")
 MARGIN = 2.0
 """Points; a point is five of the test images of digits."""
@@ -65,21 +66,23 @@ SETTINGS: dict[str, dict[str, Any]] = {
 for _settings in SETTINGS.values():
     _settings |= {"pool": 4, "batch": 64, "warmup": 10} | _settings
 Case = tuple[str, int, str]
-"""Unit, N / M and gradient."""
+"""Unit, N / M and gradient; N / M is 0 for the control: one constant and one step, trained from scratch."""
+CONTROL = (0, "backprop")
 Found = dict[Case, list[dict[str, Any]]]
 
 
 def config_for(unit: str, factor: int, gradient: str, seed: int, settings: dict[str, Any]) -> RunConfig:
-    """A ContinuousNet with RK4, M constants and `factor` times as many steps."""
+    """A ContinuousNet with RK4, M constants and `factor` times as many steps; the control where the factor is 0."""
     shape = {"basis": "constant", "size": settings["size"], "steps": factor * settings["size"], "scheme": "rk4"}
     stitch = {"stitch_scale": SCALE / settings["size"], "stitch_skip_init": unit == "skip-init"}
     config = image_config(seed, settings, (), unit=UNITS[unit], scale=SCALE, **stitch, **shape)
+    shallow = [] if factor else ["model.options.size=1", "model.options.steps=1"]
     changes = [f"model.gradient={gradient}", "threads=1", f"evaluation.every={settings['epochs']}"]
-    return override(config, changes)
+    return override(config, [*changes, *shallow])
 
 
 def run(study: Study) -> Findings:
-    cases = list(product(UNITS, FACTORS, GRADIENTS))
+    cases: list[Case] = [*product(UNITS, FACTORS, GRADIENTS), *((unit, *CONTROL) for unit in UNITS)]
     study.plan(len(cases) * len(study.seeds))
     found: Found = {case: [] for case in cases}
     for seed in study.seeds:
@@ -92,6 +95,8 @@ def run(study: Study) -> Findings:
         f"RK4, {settings['size']} constants, channels {settings['channels']}, scale {SCALE:g}, "
         f"{settings['epochs']} epochs, data {settings['data']['name']}.",
         f"Accuracy on all test images; a training that leaves the numbers counts as {CHANCE:g} %.",
+        "N / M = 0 is the control, one constant and one step from scratch: where back-propagation with N = 3M and 4M "
+        "is not more than 5 points above it, the net does not use its depth and decides nothing.",
         "The seconds are those of training; the adjoint keeps no activations and computes them again.",
         "Settings were fixed after a trial with seed 100, which is not among those judged; units without skip-init "
         "were added because that trial showed hardly a difference with skip-init (93.3 against 94.4 % with N = M).",
@@ -128,7 +133,7 @@ def _mean(values: list[float | None]) -> float | None:
 
 
 def _judged(found: Found, unit: str, name: str) -> tuple[str, Judgement]:
-    factors = (3, 4) if name == "enough" else (int(name.removesuffix("M") or 1),)
+    factors = ENOUGH if name == "enough" else (int(name.removesuffix("M") or 1),)
     told, parts = [], []
     for factor in factors:
         exact, mine = ([one["accuracy"] for one in found[unit, factor, g]] for g in GRADIENTS)
@@ -137,7 +142,18 @@ def _judged(found: Found, unit: str, name: str) -> tuple[str, Judgement]:
             parts.append(no_worse(mine, exact, MARGIN, paired=True, resolution=RESOLUTION))
         else:
             parts.append(better(exact, mine, paired=True, resolution=RESOLUTION))
-    return "; ".join(told), all_of(*parts)
+    return "; ".join(told), _idle(found, unit) or all_of(*parts)
+
+
+def _idle(found: Found, unit: str) -> Judgement | None:
+    """Undecided where nets with exact gradients and enough steps do not use their depth; else None."""
+    shallow = dict(enumerate(one["accuracy"] for one in found[unit, *CONTROL]))
+    deep = {f"N = {n}M": dict(enumerate(one["accuracy"] for one in found[unit, n, "backprop"])) for n in ENOUGH}
+    idle = [name for name in deep if not uses_depth(deep, name, shallow, float)]
+    why = (
+        f"{', '.join(idle)}: not 5 points above a net of depth 1 trained from scratch ({spread([*shallow.values()])} %)"
+    )
+    return undecided(why) if idle else None
 
 
 def _draw(found: Found) -> "Figure":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from anydepth.depth.schemes import SCHEMES
 from anydepth.runs.config import RunConfig
 from anydepth.runs.folder import Run
 from anydepth.runs.override import override
@@ -93,16 +94,24 @@ def run(study: Study) -> Findings:
             made = config_for(cell, seed, study.settings)
             values.append(study.piece(f"{title}-{seed}", lambda t=title, c=made: _tested(study.trained(t, c))))
     rows = tuple(
-        (kernels, f"{scheme} x {steps}", float(np.mean(values)), min(values), max(values))
+        (
+            kernels,
+            f"{scheme} x {steps}",
+            SCHEMES[scheme].stages * steps,
+            float(np.mean(values)),
+            min(values),
+            max(values),
+        )
         for (kernels, scheme, steps), values in found.items()
     )
-    columns = ("kernels", "solver", "test accuracy (%)", "lowest", "highest")
+    columns = ("kernels", "solver", "evaluations", "test accuracy (%)", "lowest", "highest")
     return Findings(columns, rows, verdicts_of(found), lambda: _draw(found), _notes(study.settings))
 
 
 def _notes(settings: Settings) -> tuple[str, ...]:
     return (
         f"ResNet-4 by the recipe `anodev2-resnet4-anode`; changes: {', '.join(settings.changes) or 'none'}.",
+        "Every net is trained with the solver that it is tested with; evaluations are those of the unit for one image.",
         "One batch norm per step. `separate`, the control: a plain ResNet, x + f(x) with kernels of its own for every "
         "unit.",
         "Seeds are paired: runs of one seed share the order of the data and, but for `separate`, the initial weights.",
