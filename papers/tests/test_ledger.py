@@ -195,6 +195,10 @@ def test_every_item_has_a_study_a_test_or_a_reason(item):
     assert all(any(found for place in places for found in place.rglob(name)) for name in item.tests)
 
 
-def test_ten_claims_matter_most():
+def test_ten_claims_matter_most_and_come_first(tmp_path):
     assert len(HEADLINES) == 10
+    front = pages(_kept(tmp_path, _result("solvers", _verdict("it grows", _better(0.01)))), tmp_path)["README.md"]
+    titles = re.findall("^## (.*)$", front, re.MULTILINE)
+    assert titles[:3] == ["The ten claims that matter most", "All claims", "Verdicts on the ten"]
+    assert "   - **holds**: it grows ([solvers](continuousnet.md#solvers))" in front
     assert set(PAGES) == set(COVERAGE)

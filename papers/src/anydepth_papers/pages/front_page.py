@@ -29,7 +29,10 @@ _MORE = """- Intervals over seeds are Student's t: paired where runs of one seed
 - A verdict is about the data, the nets and the scale of its study, which its section names; it is none about the
   paper's own size unless the study ran that.
 - The correction counts all claims of a paper that were judged, so a verdict may become undecided when more studies run.
-- Other depths, sizes and solvers are shown as they are and with batch statistics estimated anew.
+- Other depths, sizes and solvers are shown as they are and with batch statistics estimated anew; nets that keep none
+  have only the former.
+- A net that is not more than 5 points above a net of depth 1 trained from scratch does not use its depth, and decides
+  nothing about it.
 - What was changed in settings or rules after figures had been seen is listed with every study.
 """
 
@@ -81,16 +84,18 @@ def overview(found: list[Entry]) -> str:
     every = [verdict for entry in found for verdict in entry.verdicts]
     lines = [
         _HEAD,
+        "## The ten claims that matter most",
+        "",
+        *table_head("", "claim", "studies", "hold", "do not hold", "undecided", "not run"),
+        *(_headline_row(number, headline, found) for number, headline in enumerate(HEADLINES, 1)),
+        "",
+        "## All claims",
+        "",
         *table_head("paper", "claims", "hold", "do not hold", "undecided", "not run"),
         *(_paper_row(paper, [v for v in every if v["family"] == paper]) for paper in PAPERS),
         row("all", str(len(every)), *(str(counts(every)[word]) for word in WORDS)),
         "",
         "Every verdict that differs from the one before the present rules: [changed verdicts](changed-verdicts.md).",
-        "",
-        "## The ten claims that matter most",
-        "",
-        *table_head("", "claim", "studies", "hold", "do not hold", "undecided", "not run"),
-        *(_headline_row(number, headline, found) for number, headline in enumerate(HEADLINES, 1)),
         "",
         *_headline_details(found),
         _JUDGED,
@@ -125,7 +130,7 @@ def _headline_details(found: list[Entry]) -> list[str]:
         judged = [(entry, v) for entry, v in _picked(headline, found) if v["verdict"] != "not run"]
         lines += [f"{number}. {headline.claim}:" for _ in judged[:1]]
         lines += [f"   - **{v['verdict']}**: {v['claim']} ({link(entry)})" for entry, v in judged]
-    return [*lines, ""] if lines else []
+    return ["## Verdicts on the ten", "", *lines, ""] if lines else []
 
 
 def _studies(found: list[Entry]) -> list[str]:
