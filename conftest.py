@@ -24,6 +24,12 @@ def _one_thread_fixed_seed():
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="module")
+def fuzzed(tmp_path_factory):
+    """A folder for property tests to write into; one for all examples, for making 100,000 takes hours."""
+    return tmp_path_factory.mktemp("fuzz")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _digits_read_once():
     """Parsing their text file takes longer than a tiny training."""

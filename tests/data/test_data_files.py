@@ -289,10 +289,10 @@ def test_unreadable_file_is_a_storage_error(tmp_path):
 
 @pytest.mark.fuzz
 @given(data=st.binary(max_size=80), place=st.integers(0, 15), packed=st.booleans())
-def test_fuzzed_idx_gives_data_errors_only(tmp_path_factory, data, place, packed):
+def test_fuzzed_idx_gives_data_errors_only(fuzzed, data, place, packed):
     whole = bytearray(idx_bytes(np.zeros((2, 3, 3), np.uint8)))
     whole[place : place + len(data)] = data
-    path = tmp_path_factory.mktemp("fuzz") / ("a.gz" if packed else "a")
+    path = fuzzed / ("a.gz" if packed else "a")
     packed_data = bytearray(gzip.compress(bytes(whole)))
     packed_data[place : place + 2] = data[:2]
     path.write_bytes(bytes(packed_data if packed else whole))
@@ -414,10 +414,10 @@ def test_image_bomb_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.fuzz
 @given(place=st.integers(0, 600), data=st.binary(min_size=1, max_size=8))
-def test_fuzzed_images_give_data_errors_only(tmp_path_factory, place, data):
+def test_fuzzed_images_give_data_errors_only(fuzzed, place, data):
     whole = bytearray(jpeg())
     whole[place : place + len(data)] = data
-    path = put(tmp_path_factory.mktemp("fuzz") / "a.JPEG", bytes(whole))
+    path = put(fuzzed / "a.JPEG", bytes(whole))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert str(path) in outcome(lambda: decode([path]), path)
@@ -493,10 +493,10 @@ def test_messages_carry_no_control_characters(tmp_path):
 
 @pytest.mark.fuzz
 @given(data=st.one_of(st.binary(max_size=60), st.text(max_size=30).map(str.encode)), place=st.integers(0, 100))
-def test_fuzzed_conllu_gives_data_errors_only(tmp_path_factory, data, place):
+def test_fuzzed_conllu_gives_data_errors_only(fuzzed, data, place):
     whole = bytearray(GOOD.encode())
     whole[place : place + len(data)] = data
-    path = put(tmp_path_factory.mktemp("fuzz") / "a.conllu", bytes(whole))
+    path = put(fuzzed / "a.conllu", bytes(whole))
     assert str(path) in outcome(lambda: list(read_conllu(path, "xpos")), path)
 
 

@@ -257,10 +257,11 @@ JSON = st.recursive(
 
 
 @pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore::anydepth.errors.AnydepthWarning")  # of a unit by another name
 @FUZZ
 @given(data=st.data())
-def test_any_part_of_a_description_may_be_anything(data, tmp_path_factory):
-    folder = saved_in(tmp_path_factory.mktemp("fuzz"))
+def test_any_part_of_a_description_may_be_anything(data, fuzzed):
+    folder = saved_in(fuzzed)
     values = json.loads((folder / "model.json").read_text())
     place, key = values, "seal"
     for _ in range(data.draw(st.integers(1, 6))):
@@ -289,8 +290,8 @@ def test_any_part_of_a_description_may_be_anything(data, tmp_path_factory):
 @pytest.mark.fuzz
 @FUZZ
 @given(content=st.binary(max_size=300))
-def test_any_bytes_may_be_a_model_file(content, tmp_path_factory):
-    folder = saved_in(tmp_path_factory.mktemp("fuzz"))
+def test_any_bytes_may_be_a_model_file(content, fuzzed):
+    folder = saved_in(fuzzed)
     put_tensors(folder, content)
     with pytest.raises(ModelFileError):
         ad.load(folder)
@@ -310,8 +311,8 @@ def test_any_json_may_be_a_config(values):
 @pytest.mark.fuzz
 @FUZZ
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_any_bytes_may_be_a_run_file(content, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fuzz")
+def test_any_bytes_may_be_a_run_file(content, fuzzed):
+    folder = fuzzed
     (folder / "run.json").write_bytes(content)
     with pytest.raises(ModelFileError):
         open_run(folder)

@@ -7,6 +7,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
+from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -14,8 +17,8 @@ import torch
 from safetensors.torch import load_file
 
 from anydepth.data.order import Draw, batches
-from anydepth.errors import ConfigError
-from anydepth.train.ranks import Ranks
+from anydepth.errors import ConfigError, RankLostError
+from anydepth.train.ranks import Ranks, connected
 from anydepth.train.training import train
 from crashing import remains, start, wait_for_step, words_of
 from processes import ranks
@@ -143,6 +146,46 @@ def test_unequal_shares_are_weighed():
     losses, counts = torch.tensor([2.0, 5.0]), [3, 1]
     weighed = [float(loss) * Ranks(0, 2).weight(count, 4) for loss, count in zip(losses, counts, strict=True)]
     assert np.mean(weighed) == pytest.approx((2.0 * 3 + 5.0) / 4)
+
+
+@pytest.fixture
+def deaf():
+    """A port where connections are made, and cut at once, as by a first rank that dies while the others connect."""
+    with socket.socket() as listening:
+        listening.bind(("localhost", 0))
+        listening.listen()
+
+        def cut():
+            with suppress(OSError):
+                while True:
+                    listening.accept()[0].close()
+
+        threading.Thread(target=cut, daemon=True).start()
+        yield str(listening.getsockname()[1])
+        listening.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({}, RankLostError, "could not meet the other ranks"),
+        ({"RANK": "0"}, RankLostError, "(?i)address already in use"),
+        ({"RANK": "x"}, ConfigError, "RANK is 'x'"),
+        ({"RANK": "2"}, ConfigError, "RANK is '2'"),
+        ({"RANK": None}, ConfigError, "RANK is not set"),
+        ({"WORLD_SIZE": "two"}, ConfigError, "WORLD_SIZE is 'two'"),
+        ({"WORLD_SIZE": "-1"}, ConfigError, "WORLD_SIZE is '-1'"),
+        ({"MASTER_PORT": "none"}, ConfigError, "MASTER_PORT is 'none'"),
+        ({"MASTER_ADDR": None}, ConfigError, "MASTER_ADDR is not set"),
+    ],
+)
+def test_ranks_that_cannot_meet_say_so(given, error, said, deaf, monkeypatch):
+    told = {"MASTER_ADDR": "localhost", "MASTER_PORT": deaf, "WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "1"} | given
+    for name, value in told.items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    monkeypatch.setattr("anydepth.train.ranks._PATIENCE", timedelta(seconds=1))
+    with pytest.raises(error, match=said), connected(torch.device("cpu")):
+        pass
 
 
 def test_what_does_not_work_over_ranks_is_refused():

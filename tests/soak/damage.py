@@ -6,8 +6,6 @@ import random
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 from functools import cache
 
@@ -16,6 +14,7 @@ from anydepth.errors import StorageError
 from anydepth.train.training import train
 from crashing import config, orphans, remains, train_and_crash
 from journeys.test_crash import failing, newest_files, newest_whole
+from processes import Started
 from soak.kills import in_process
 
 
@@ -26,7 +25,7 @@ def stopped(work):
     shutil.rmtree(folder, ignore_errors=True)
     train_and_crash(folder, config(), ".json renamed", 10)
     files = newest_files(folder)
-    return folder, [(path, path.read_bytes()) for path in files], newest_whole(folder)[0].values
+    return folder, [(path, path.read_bytes()) for path in files], newest_whole(folder)[0].contents
 
 
 def flipped_bits(number, tries, work):
@@ -40,8 +39,8 @@ def flipped_bits(number, tries, work):
         try:
             path.write_bytes(damaged)
             found, unusable = newest_whole(folder)
-            assert unusable == 1 or found.values == whole, "a flipped bit went unnoticed"
-            assert found.values["progress"]["step"] <= whole["progress"]["step"]
+            assert unusable == 1 or found.contents == whole, "a flipped bit went unnoticed"
+            assert found.contents.progress.step <= whole.progress.step
         finally:
             path.write_bytes(content)
 
@@ -61,7 +60,7 @@ def truncated(number, tries, work):
             path.write_bytes(content[:length])
             found, unusable = newest_whole(folder)
             assert unusable == 1, f"{path.name} cut to {length} bytes went unnoticed"
-            assert found.values["progress"]["step"] <= whole["progress"]["step"]
+            assert found.contents.progress.step <= whole.progress.step
         finally:
             path.write_bytes(content)
 
@@ -90,34 +89,25 @@ def failing_disk(number, tries, work):
         shutil.rmtree(folder)
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-sys.path[:0] = {path!r}
-from anydepth.errors import StorageError
-from anydepth.train.training import train
-from crashing import config
-try:
-    train(config(), Path({folder!r}), resume=True)
-except StorageError:
-    sys.exit(6)
-"""
+def limited(size, folder):
+    """Train while the kernel refuses files above a size."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    try:
+        train(config(), folder, resume=True)
+    except StorageError as error:
+        os._exit(error.exit_code)
 
 
 def small_disk(number, tries, work):
     """The kernel refuses files above a size: 20 sizes, from less than a record to more than a checkpoint."""
     wanted, _ = in_process(work)
     for place in range(number, number + tries):
-        limit, folder = 200 + 600 * place, work / f"small {place}"
+        folder = work / f"small {place}"
         shutil.rmtree(folder, ignore_errors=True)
-
-        def limited(limit=limit):
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-        code = PROGRAM.format(path=[p for p in sys.path if p], folder=str(folder))
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], preexec_fn=limited, capture_output=True)
-        assert done.returncode in (0, 6), done.stderr[-300:]
+        process = Started(work / "told", limited, 200 + 600 * place, folder)
+        _, err = process.communicate()
+        assert process.returncode in (0, 6), err[-300:]
         assert list(folder.rglob(f"*{artifact.TEMPORARY}")) == []
         train(config(), folder, resume=True)
         assert remains(folder) == wanted

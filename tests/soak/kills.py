@@ -10,13 +10,14 @@ import subprocess
 import time
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 from anydepth import artifact
 from anydepth.runs.folder import open_run
 from anydepth.train.training import train
-from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash
+from crashing import POINTS, config, kill_after, orphans, remains, start, train_and_crash, words_of
 from journeys.test_whole import check_compressed, check_exported, check_swept
-from processes import command
+from processes import command, ranks
 from small_runs import tiny
 
 LONGER = "training.epochs=12"
@@ -30,11 +31,23 @@ KINDS = {
 }
 
 
+TORCHRUN = 10
+"""Of trainings over ranks, every tenth is started by torchrun, which imports torch anew in three processes; all others
+fork ranks from a server that has imported it, in the environment that torchrun gives them."""
+
+
+def begun(folder, settings, processes):
+    """`anydepth train` over one process or several, all forked."""
+    if processes == 1:
+        return [start(folder, settings)]
+    return ranks(Path(f"{folder}.told"), processes, *words_of(folder, settings))
+
+
 def finished(folder, settings, processes):
     """Go on to the end; the run must say that all went well."""
-    process = start(folder, settings, processes=processes)
-    _, err = process.communicate()
-    assert process.returncode == 0, err[-300:]
+    for process in begun(folder, settings, processes):
+        _, err = process.communicate()
+        assert process.returncode == 0, err[-300:]
 
 
 @cache
@@ -59,9 +72,10 @@ def killed_training(kind):
         settings, processes = KINDS[kind]
         wanted, seconds = whole(kind, work)
         chance, folder = random.Random(f"{kind} {number}"), work / f"killed {kind} {number}"
+        kill = killed if processes == 1 else launched if number % TORCHRUN == 0 else lost
         shutil.rmtree(folder, ignore_errors=True)
         for _ in range(tries):
-            while not killed(start(folder, settings, processes=processes), processes, chance, seconds):
+            while not kill(folder, settings, chance, seconds):
                 shutil.rmtree(folder)
         finished(folder, settings, processes)
         assert remains(folder) == wanted, "other bytes than the run that nothing interrupts"
@@ -71,17 +85,49 @@ def killed_training(kind):
     return run
 
 
-def killed(process, processes, chance, seconds):
-    """Kill a training, or one of its ranks, at a random moment; whether it was still running."""
-    if processes == 1:
-        return kill_after(process, chance.uniform(0, seconds)) is None
-    time.sleep(chance.uniform(0, seconds))
+def killed(folder, settings, chance, seconds):
+    """Kill a training at a random moment; whether it was still running."""
+    return kill_after(start(folder, settings), chance.uniform(0, seconds)) is None
+
+
+def launched(folder, settings, chance, seconds):
+    """Kill one of two ranks under torchrun, which ends the other; whether it was still running."""
+    process = start(folder, settings, processes=2)
+    time.sleep(chance.uniform(0, 10 + seconds))
     found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout
     workers, runs = re.findall(r"\d+", found), process.poll() is None
     if runs:
         os.kill(int(chance.choice(workers)) if workers else process.pid, signal.SIGKILL)
     process.communicate()
     return runs
+
+
+def lost(folder, settings, chance, seconds):
+    """Kill one of two ranks; whether it was still running. The other one must notice by itself, and say what happened.
+
+    Before it is connected it cannot; then it is ended, as torchrun would.
+    """
+    before = said(folder)
+    victim, other = chance.sample(begun(folder, settings, 2), 2)
+    if kill_after(victim, chance.uniform(0, seconds)) is not None:
+        other.communicate()
+        return False
+    for _ in range(2_000):  # ten seconds, but a machine that stands still makes no difference
+        if other.poll() is not None:
+            break
+        time.sleep(0.005)
+    else:
+        assert said(folder) == before, "a rank waits for one that is gone"
+        other.kill()
+    _, err = other.communicate()
+    assert other.returncode in (0, 6, -signal.SIGKILL), f"exit {other.returncode}: {err[-300:]}"
+    return True
+
+
+def said(folder):
+    """How much the metrics of a run hold: more, and its ranks are connected."""
+    path = folder / "metrics.jsonl"
+    return path.stat().st_size if path.exists() else 0
 
 
 def named_points(number, tries, work):

@@ -1,12 +1,18 @@
 """What was tried: a line for every chunk of tries, so that a stopped soak goes on; and the table made of them."""
 
+import hashlib
 import json
 import os
+import resource
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing import forkserver
 from pathlib import Path
+
+import anydepth
 
 
 @dataclass(frozen=True)
@@ -56,26 +62,42 @@ class Ledger:
         return [line for (name, _), line in sorted(self.lines.items()) if name == part.name]
 
 
+@cache
+def code() -> str:
+    """What the library is, in short: a hash of its source."""
+    root = Path(anydepth.__file__).parent
+    files = sorted(root.rglob("*.py"))
+    return hashlib.sha256(b"".join(str(p.relative_to(root)).encode() + p.read_bytes() for p in files)).hexdigest()[:12]
+
+
+def processor() -> float:
+    """Seconds of processor time so far: of this process, those it waited for, and those that its server forked."""
+    taken = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    server = forkserver._forkserver._forkserver_pid
+    ticks = Path(f"/proc/{server}/stat").read_text().rsplit(")", 1)[1].split()[11:15] if server else ()
+    return sum(one.ru_utime + one.ru_stime for one in taken) + sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
 def attempt(part: Part, number: int, tries: int, work: Path):
     """One chunk, whatever comes of it, as a line of the ledger."""
-    began, failure, inputs = time.monotonic(), "", None
+    began, failure, inputs = processor(), "", None
     try:
         inputs = part.run(number, tries, work)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         failure = f"{type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}"[:400]
-    seconds = round(time.monotonic() - began, 2)
-    told = {"part": part.name, "number": number, "tries": tries, "failure": failure, "seconds": seconds}
+    told = {"part": part.name, "number": number, "tries": tries, "failure": failure, "code": code()}
+    told |= {"ended": time.strftime("%Y-%m-%d %H:%M", time.gmtime()), "processor": round(processor() - began, 2)}
     return told if inputs is None else told | {"inputs": inputs}
 
 
 def table(parts: list[Part], ledger: Ledger) -> str:
-    """Markdown: what, how often, failures, time."""
-    rows = ["| fault | what | tries | failures | time |", "| --- | --- | ---: | ---: | ---: |"]
+    """Markdown: what, how often, failures, processor time."""
+    rows = ["| fault | what | tries | failures | processor time |", "| --- | --- | ---: | ---: | ---: |"]
     for part in parts:
         lines = ledger.of(part)
         tries, failures = sum(line["tries"] for line in lines), sum(bool(line["failure"]) for line in lines)
-        minutes = sum(line["seconds"] for line in lines) / 60
+        minutes = sum(line["processor"] for line in lines) / 60
         asked = f"{tries:,}" if tries >= part.tries else f"{tries:,} of {part.tries:,}"
         inputs = sum(line.get("inputs", 0) for line in lines)
         asked = f"{asked} {part.unit}" + (f", {inputs:,} inputs" if inputs else "")

@@ -1,10 +1,12 @@
 """Threads, forks and interrupts in a pass; memory over many steps; the tests that `make test` leaves out."""
 
+import ast
 import gc
 import json
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -70,8 +72,42 @@ def cases_of(files: str, named: str = ""):
     return run
 
 
-def left_out(number, _tries, _work):
-    """pytest -m "slow or soak or fuzz"; one try is the whole of it."""
-    words = ["-m", "slow or soak or fuzz", "--hypothesis-profile=soak", "-p", "no:cacheprovider", "--tb=line"]
-    done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-350:]
+MARKS = re.compile(r"\b(slow|slow_but|soak|fuzz)\b")
+
+
+@cache
+def unused():
+    """What `make test` leaves out, in pieces: of every file its slow tests, and each test marked soak or fuzz."""
+    found = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if not MARKS.search(path.read_text()):
+            continue
+        marked = {word for node in ast.parse(path.read_text()).body for word in names_of(node)}
+        for node in ast.parse(path.read_text()).body:
+            said = decorators(node)
+            if isinstance(node, ast.FunctionDef) and re.search(rf"\b(soak|fuzz|{'|'.join(marked) or 'soak'})\b", said):
+                found.append((f"{path}::{node.name}", "soak or fuzz"))
+        found.append((str(path), "slow and not soak and not fuzz"))
+    return found
+
+
+def names_of(node):
+    """Lists of cases at the top of a file of which some are marked soak or fuzz."""
+    is_marked = isinstance(node, ast.Assign) and re.search(r"\b(soak|fuzz)\b", ast.unparse(node.value))
+    return [ast.unparse(target) for target in node.targets] if is_marked else []
+
+
+def decorators(node):
+    return " ".join(ast.unparse(one) for one in getattr(node, "decorator_list", ()))
+
+
+def left_out(number, tries, _work):
+    """Pieces of what `make test` leaves out; a case that passes is an input."""
+    passed = 0
+    for what, marks in unused()[number : number + tries]:
+        words = [what, "-m", marks, "--hypothesis-profile=soak", "-p", "no:cacheprovider", "--tb=line"]
+        done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True)
+        nothing = 5  # pytest's code for no tests
+        assert done.returncode in (0, nothing), f"{what}: {done.stdout[-350:]}"
+        passed += sum(map(int, re.findall(r"(\d+) passed", done.stdout)[-1:]))
+    return passed

@@ -91,22 +91,62 @@ ALONE = Ranks()
 @contextmanager
 def connected(device: torch.device) -> Iterator[Ranks]:
     """The ranks of this process, connected to each other as long as the context lasts."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world = _number("WORLD_SIZE", range(1, 2**16), "1")
     if world == 1:
         yield ALONE
         return
+    _check_environment(world)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=_PATIENCE)
+    _meet("nccl" if device.type == "cuda" else "gloo")
     try:
         yield Ranks(dist.get_rank(), world)
     except (RuntimeError, ConfigError) as error:
         cause = error.__cause__ if isinstance(error, ConfigError) and error.__cause__ is not None else error
-        if isinstance(cause, RuntimeError) and any(word in str(cause).lower() for word in _LOST):
-            raise RankLostError(f"another rank was lost ({cause}); continue with --resume") from error
+        if _is_loss(cause):
+            raise RankLostError(f"another rank was lost ({_in_short(cause)}); continue with --resume") from error
         raise
     finally:
         dist.destroy_process_group()
+
+
+def _is_loss(cause: BaseException) -> bool:
+    """Whether an error says that another rank is gone."""
+    is_told = isinstance(cause, RuntimeError) and any(word in str(cause).lower() for word in _LOST)
+    return is_told or isinstance(cause, dist.DistError)
+
+
+def _in_short(error: BaseException) -> str:
+    """What an error of a backend says, without the stack of its internals."""
+    return str(error).split("Exception raised from")[0].strip()
+
+
+def _number(name: str, valid: range, default: str | None = None) -> int:
+    """A whole number of the environment, which torchrun sets."""
+    given = os.environ.get(name, default)
+    if given is None:
+        raise ConfigError(f"{name} is not set, but WORLD_SIZE is; start the ranks with torchrun")
+    if not given.isdecimal() or int(given) not in valid:
+        expected = f"a whole number from {valid.start} to {valid.stop - 1}"
+        raise ConfigError(f"{name} is {given!r:.40}, expected {expected}; start the ranks with torchrun")
+    return int(given)
+
+
+def _check_environment(world: int) -> None:
+    """Refuse what the backend would, which it says in the words of its internals."""
+    _number("RANK", range(world))
+    _number("LOCAL_RANK", range(world), "0")
+    _number("MASTER_PORT", range(1, 2**16))
+    if not os.environ.get("MASTER_ADDR"):
+        raise ConfigError("MASTER_ADDR is not set, but WORLD_SIZE is; start the ranks with torchrun")
+
+
+def _meet(backend: str) -> None:
+    """Connect with the other ranks."""
+    try:
+        dist.init_process_group(backend, timeout=_PATIENCE)
+    except RuntimeError as error:
+        raise RankLostError(f"could not meet the other ranks ({_in_short(error)}); start them anew, with --resume") from error
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
