@@ -1,7 +1,7 @@
 """anydepth: networks whose depth is continuous. Train once, run at any depth."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
 
@@ -197,7 +197,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in ("models", "units"):
         return import_module(f"anydepth.zoo.{name}")
     if name not in _WHERE:

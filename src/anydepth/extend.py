@@ -4,7 +4,7 @@ The names are those of docs/extending.md. They stay here, whatever room they liv
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydepth.plugins import load_plugins
 
@@ -64,7 +64,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'anydepth.extend' has no attribute {name!r}")
     return getattr(import_module(f"anydepth.{_WHERE[name]}"), name)

@@ -28,7 +28,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 from warnings import warn
 
 from anydepth.errors import AnydepthWarning, ConfigError, PluginError
@@ -84,7 +84,7 @@ def lists() -> dict[str, Any]:
     return found
 
 
-def _lists(plugin: Any) -> dict[str, Any]:
+def _lists(plugin: object) -> dict[str, Any]:
     places = {title: place.partition(":") for title, place in getattr(plugin, "LISTS", {}).items()}
     return {title: getattr(import_module(module), name) for title, (module, _, name) in places.items()}
 
@@ -178,8 +178,9 @@ def _imported(entry: EntryPoint, kind: str) -> list[ModuleType]:
     plugin, package = _plugin(entry), _parts(entry).get(kind)
     if package is not None:
         return _all_of(package)
-    has_commands = kind == "command" and isinstance(plugin, ModuleType) and hasattr(plugin, "register")
-    return [plugin] if has_commands else []
+    if kind == "command" and isinstance(plugin, ModuleType) and hasattr(plugin, "register"):
+        return [plugin]
+    return []
 
 
 def _parts(entry: EntryPoint) -> Mapping[str, str]:
@@ -195,17 +196,20 @@ def _all_of(package: str) -> list[ModuleType]:
 
 
 @cache
-def _plugin(entry: EntryPoint) -> Any:
+def _plugin(entry: EntryPoint) -> object:
     """What an entry point names, loaded once; a function is called."""
 
-    def load() -> Any:
+    def load() -> object:
         plugin = entry.load()
         return plugin() if callable(plugin) else plugin
 
     return _guarded(entry, load)
 
 
-def _guarded(entry: EntryPoint, work: Callable[[], Any]) -> Any:
+Found = TypeVar("Found")
+
+
+def _guarded(entry: EntryPoint, work: Callable[[], Found]) -> Found:
     """The result of a plugin's own code; whatever goes wrong in it names the plugin."""
     try:
         return work()

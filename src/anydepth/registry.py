@@ -6,7 +6,7 @@ from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
 from types import UnionType
-from typing import Any, Generic, TypeVar, get_args, get_origin
+from typing import Generic, TypeVar, get_args, get_origin
 from warnings import warn
 
 from anydepth import plugins
@@ -29,7 +29,7 @@ class Registry(Generic[T]):
     one that is broken stops nobody who does not need it. `check(name, part)` refuses what is no such part.
     """
 
-    def __init__(self, kind: str, package: str | None = None, check: Callable[[str, Any], None] | None = None):
+    def __init__(self, kind: str, package: str | None = None, check: Callable[[str, object], None] | None = None):
         self.kind = kind
         self._check = check
         self._added_by: dict[str, str] = {}
@@ -111,7 +111,7 @@ def check_options(what: str, make: Callable, options: Mapping[str, object], give
 
 def _plain_kinds(annotation: object) -> tuple[type, ...]:
     """The types of a parameter as JSON has them, if all of them have such a type, else none."""
-    kinds: tuple[Any, ...] = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    kinds: tuple[object, ...] = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
     plain = [_JSON_KINDS.get(get_origin(kind) or kind) for kind in kinds]
     return tuple(kind for kind in plain if kind is not None) if None not in plain else ()
 
@@ -125,7 +125,7 @@ _IN_WORDS = {
     dict: 'a mapping such as {"a": 1}',
     type(None): "null",
 }
-_JSON_KINDS: dict[Any, type] = {
+_JSON_KINDS: dict[object, type] = {
     **{kind: kind for kind in (bool, int, float, str, list, dict, type(None))},
     Sequence: list,
     tuple: list,

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from anydepth.artifact.writing import json_bytes
 from anydepth.errors import ModelFileError, StorageError
+from anydepth.json_values import JsonObject
 
 LARGEST_JSON = 4 * 2**20
 """Bytes of a description; that of a model with 10,000 tensors has about one million."""
@@ -47,12 +47,12 @@ def read_bytes(path: Path, limit: int | None = None, at_least: int = 0) -> bytes
             raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> JsonObject:
     """A JSON object."""
     return parse_json(read_bytes(path, LARGEST_JSON), str(path))
 
 
-def parse_json(content: bytes, name: str) -> dict[str, Any]:
+def parse_json(content: bytes, name: str) -> JsonObject:
     """A JSON object in which no name occurs twice and every number is finite."""
     try:
         value = json.loads(
@@ -67,8 +67,8 @@ def parse_json(content: bytes, name: str) -> dict[str, Any]:
     return value
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for name, value in pairs:
         if name in found:
             raise ValueError(f"the name {name!r:.60} occurs twice")
@@ -83,15 +83,15 @@ def _finite(text: str) -> float:
     return value
 
 
-def seal_of(values: Mapping[str, Any]) -> str:
+def seal_of(values: Mapping[str, object]) -> str:
     return digest(json_bytes({name: value for name, value in values.items() if name != "seal"}, compact=True))
 
 
-def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
+def sealed(values: Mapping[str, object]) -> JsonObject:
     """The values with a hash of themselves, so that no edited or damaged ones pass."""
     return {**values, "seal": seal_of(values)}
 
 
-def check_seal(values: Mapping[str, Any], path: Path) -> None:
+def check_seal(values: Mapping[str, object], path: Path) -> None:
     if values.get("seal") != seal_of(values):
         raise ModelFileError(f"{path} does not match its own checksum; it was damaged or edited, save the model again")

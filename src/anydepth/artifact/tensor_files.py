@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anydepth.artifact.reading import digest, parse_json, read_bytes
 from anydepth.errors import ConfigError, ModelFileError
@@ -42,13 +42,13 @@ def pack_tensors(tensors: "Mapping[str, Tensor]") -> bytes:
     return save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
 
 
-def describe_tensors(tensors: "Mapping[str, Tensor]") -> dict[str, list[Any]]:
+def describe_tensors(tensors: "Mapping[str, Tensor]") -> dict[str, list[object]]:
     """Every tensor's dtype and shape, as JSON values."""
     return {name: [str(t.dtype).removeprefix("torch."), *t.shape] for name, t in tensors.items()}
 
 
 def read_tensors(
-    path: Path, described: Mapping[str, Any], sha256: str, allow_nonfinite: bool = False
+    path: Path, described: Mapping[str, object], sha256: str, allow_nonfinite: bool = False
 ) -> "dict[str, Tensor]":
     """The tensors of a file that is just what its description says: names, dtypes, shapes, size, hash, and finite."""
     size = _check_description(path, described)
@@ -62,7 +62,7 @@ def read_tensors(
     return tensors
 
 
-def _check_description(path: Path, described: Mapping[str, Any]) -> int:
+def _check_description(path: Path, described: Mapping[str, object]) -> int:
     """How many bytes the described tensors have."""
     if len(described) > MOST_TENSORS:
         raise ModelFileError(f"{path} should hold {len(described):,} tensors, more than {MOST_TENSORS:,}")
@@ -80,7 +80,7 @@ def _check_description(path: Path, described: Mapping[str, Any]) -> int:
     return total
 
 
-def _check_header(path: Path, content: bytes, described: Mapping[str, Any], size: int) -> None:
+def _check_header(path: Path, content: bytes, described: Mapping[str, object], size: int) -> None:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > LARGEST_HEADER or 8 + length > len(content):
         raise ModelFileError(f"{path} is no safetensors file: its header should have {length:,} bytes")

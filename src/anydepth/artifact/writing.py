@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
 
 from anydepth.errors import ConfigError, StorageError
 
@@ -132,18 +131,18 @@ def remove_temporaries(folder: Path) -> None:
                 path.unlink()
 
 
-def json_bytes(value: Any, compact: bool = False, keep_order: bool = False) -> bytes:
+def json_bytes(value: object, compact: bool = False, keep_order: bool = False) -> bytes:
     """JSON text of plain values, for people or in one line; anything else is refused before a file is touched."""
-    layout: dict[str, Any] = {"sort_keys": not keep_order} if compact else {"indent": 2}
+    indent, is_sorted = (None, not keep_order) if compact else (2, False)
     try:
-        return (json.dumps(value, allow_nan=False, **layout) + "\n").encode()
+        return (json.dumps(value, allow_nan=False, indent=indent, sort_keys=is_sorted) + "\n").encode()
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"cannot be written as JSON: {error}; use plain finite numbers, text, lists and dicts"
         ) from None
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     write_bytes(path, json_bytes(value))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from numbers import Rational, Real
-from typing import Any
+from typing import Unpack
 from warnings import warn
 
 import torch
@@ -22,7 +22,7 @@ from anydepth.depth.times import Instant, Side, TimeLike, exact
 from anydepth.errors import AnydepthWarning, ConfigError, ModelFileError, NumericalError, UnitError, choices
 from anydepth.solve.adaptive import Across, Stats
 from anydepth.solve.plan import Plan
-from anydepth.solve.solver import Solver, make_solver
+from anydepth.solve.solver import Solver, SolverSettings, make_solver
 from anydepth.solve.tensors import (
     FiniteFlag,
     State,
@@ -172,7 +172,7 @@ class ContinuousBlock(nn.Module):
     def stored(self, name: str) -> Tensor:
         """What is stored for a tensor of the unit, by its name there."""
         *path, key = name.split(".")
-        module: Any = self._modules["unit"]
+        module: object = self._modules["unit"]
         for part in path:
             module = None if module is None else module._modules.get(part)
         if module is not None:
@@ -228,7 +228,7 @@ class ContinuousBlock(nn.Module):
 
     # Running it
 
-    def set_solver(self, **settings: Any) -> None:
+    def set_solver(self, **settings: Unpack[SolverSettings]) -> None:
         """Run the same weights as another discrete network: scheme, steps, rtol, atol, max_steps, per_example."""
         self._set(self.solver.changed(**settings))
 
@@ -243,7 +243,7 @@ class ContinuousBlock(nn.Module):
             raise ConfigError(f"segment must be a whole number of steps, at least 1, got {segment!r}")
         self.gradient, self.segment = mode, segment
 
-    def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
+    def forward(self, x: Tensor | State, *args: object, **kwargs: object) -> Tensor | State:
         """The state at depth 1; further arguments reach every evaluation of the unit unchanged."""
         y = wide(self._enter(x))
         given = self.describe_pass(x, args, kwargs)
@@ -251,7 +251,7 @@ class ContinuousBlock(nn.Module):
         self._commit(given, outcome)
         return like(x, outcome.y)
 
-    def describe_pass(self, x: Tensor | State, args: tuple = (), kwargs: Mapping[str, Any] | None = None) -> Pass:
+    def describe_pass(self, x: Tensor | State, args: tuple = (), kwargs: Mapping[str, object] | None = None) -> Pass:
         """All that a pass depends on, as it is now."""
         held = {name: self.held(name) for name in self.lifted}
         self._check_shapes(held)
@@ -284,7 +284,7 @@ class ContinuousBlock(nn.Module):
             is_compiled=self.is_compiled,
         )
 
-    def explain(self, x: Tensor | State, *args: Any, **kwargs: Any) -> str:
+    def explain(self, x: Tensor | State, *args: object, **kwargs: object) -> str:
         """The path a pass on x would take, and why not a faster one, as text; nothing is run."""
         return str(route(self.describe_pass(x, args, kwargs), wide(parts_of(x))))
 
@@ -305,7 +305,7 @@ class ContinuousBlock(nn.Module):
             vars(module)[key] = value
 
     def trajectory(
-        self, x: Tensor | State, times: Tensor | Sequence[TimeLike] | None = None, *args: Any, **kwargs: Any
+        self, x: Tensor | State, times: Tensor | Sequence[TimeLike] | None = None, *args: object, **kwargs: object
     ) -> Tensor | State:
         """x at the given times (by default the grid's), stacked on a new leading axis.
 
@@ -416,7 +416,13 @@ class ContinuousBlock(nn.Module):
             self._set(solver)
 
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, state_dict: Mapping[str, Any], prefix: str, metadata: dict, strict: bool, missing: list[str], *rest: Any
+        self,
+        state_dict: Mapping[str, object],
+        prefix: str,
+        metadata: dict,
+        strict: bool,
+        missing: list[str],
+        *rest: object,
     ) -> None:
         """Take on the form first, so that weights of any form can be loaded; without one, sizes follow the tensors."""
         form = form_under(state_dict, prefix)
@@ -428,7 +434,7 @@ class ContinuousBlock(nn.Module):
         if form is None and prefix + KEY in missing:
             missing.remove(prefix + KEY)
 
-    def _resize_to(self, state_dict: Mapping[str, Any], prefix: str) -> None:
+    def _resize_to(self, state_dict: Mapping[str, object], prefix: str) -> None:
         incoming = {name: state_dict.get(f"{prefix}unit.{name}") for name in self.lifted}
         fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
         if fitting:
@@ -467,7 +473,7 @@ _LARGEST_SCALE = 1e30
 """Steps times scale must stay far below the largest number of float32."""
 
 
-def _finite_fraction(scale: Any) -> Fraction:
+def _finite_fraction(scale: object) -> Fraction:
     try:
         if isinstance(scale, Real) and not isinstance(scale, bool) and abs(float(scale)) <= _LARGEST_SCALE:
             return Fraction(scale) if isinstance(scale, Rational) else Fraction(float(scale))

@@ -22,7 +22,7 @@ class Returns:
     def __init__(self) -> None:
         self.layout: tuple[int | str | None, ...] | None = None
 
-    def head(self, out: Any, args: tuple, kwargs: dict[str, Any], name: str) -> Any:
+    def head(self, out: object, args: tuple, kwargs: dict[str, object], name: str) -> object:
         """The state in a layer's result; what comes besides must be None or an argument handed on."""
         if not isinstance(out, tuple):
             self.layout = None
@@ -36,7 +36,7 @@ class Returns:
         self.layout = tuple(None if extra is None else places[id(extra)] for extra in out[1:])
         return out[0]
 
-    def filled(self, state: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def filled(self, state: object, args: tuple, kwargs: dict[str, object]) -> object:
         """A state, returned as the layer does."""
         if self.layout is None:
             return state
@@ -49,7 +49,7 @@ class Origin:
     """Of layers that became one unit: their names, and the settings in which they differed, by dotted name."""
 
     names: tuple[str, ...]
-    varying: Mapping[str, tuple[Any, ...]]
+    varying: Mapping[str, tuple[object, ...]]
 
 
 class Whole(nn.Module):
@@ -59,7 +59,7 @@ class Whole(nn.Module):
         super().__init__()
         self.layer, self.returns = layer, returns or Returns()
 
-    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Any, *args: object, **kwargs: object) -> Any:
         name = type(self.layer).__name__
         _refuse_cache(args, kwargs, name)
         out = self.layer(x, *args, **kwargs)
@@ -84,7 +84,7 @@ class Branch(Whole):
         self.is_bare = is_bare
         self.origin: Origin | None = None
 
-    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Any, *args: object, **kwargs: object) -> Any:
         out = super().forward(x, *args, **kwargs)
         if self.is_bare:
             return out
@@ -101,7 +101,7 @@ def is_layered(unit: nn.Module, plan: Plan) -> bool:
 _CACHES = ("past_key_values", "past_key_value", "layer_past", "past_kv", "kv_cache")
 
 
-def _refuse_cache(args: tuple, kwargs: dict[str, Any], name: str) -> None:
+def _refuse_cache(args: tuple, kwargs: dict[str, object], name: str) -> None:
     """A cache has one entry per layer, and a block has no layers."""
     is_used = kwargs.get("use_cache") or any(kwargs.get(key) is not None for key in _CACHES)
     if is_used or any(hasattr(type(value), "get_seq_length") for value in (*args, *kwargs.values())):

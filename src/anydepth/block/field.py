@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -225,7 +225,7 @@ class UnitStages:
             before = [self.rows[stage][i] for i in field.copied]
             self.samples[stage] = Sample(self.instants[stage], before, after)
 
-    def _checked(self, out: Any, y: State) -> State:
+    def _checked(self, out: object, y: State) -> State:
         """The unit's result as a slope of y; the usual case is found out first, as it is asked at every evaluation."""
         is_tuple = self.field.given.is_tuple
         if type(out) is Tensor and not is_tuple and out.dtype is y[0].dtype and out.shape == y[0].shape:

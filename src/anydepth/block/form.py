@@ -8,13 +8,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from anydepth.errors import ModelFileError
+from anydepth.solve.solver import DescribedSolver
 
 KEY = "_extra_state"
 """What PyTorch calls a module's entry in a state dict that is no parameter and no buffer."""
@@ -27,8 +27,8 @@ MOST_BYTES, MOST_STEPS, MOST_ENTRIES, LONGEST_TEXT = 2**20, 16_384, 4_096, 1_000
 class SavedForm:
     """What a block is besides its tensors, as JSON values."""
 
-    functions: dict[str, dict[str, Any]]
-    solver: dict[str, Any]
+    functions: dict[str, dict[str, object]]
+    solver: DescribedSolver
     scale: str
     time: bool
 
@@ -38,7 +38,7 @@ class SavedForm:
         return torch.from_numpy(np.frombuffer(content, dtype=np.uint8).copy())
 
     @classmethod
-    def decode(cls, tensor: Any) -> "SavedForm":
+    def decode(cls, tensor: object) -> "SavedForm":
         """Inverse of `encode`, also of a tensor that was converted to floating point on its way."""
         try:
             told = json.loads(_bytes(tensor))
@@ -53,12 +53,12 @@ class SavedForm:
             raise ModelFileError(f"the state dict holds a form of a block that cannot be read: {error}") from error
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """JSON with sorted keys and without spaces: equal values have equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _bytes(tensor: Any) -> bytes:
+def _bytes(tensor: object) -> bytes:
     if not isinstance(tensor, Tensor) or tensor.is_meta or tensor.dim() != 1 or not 0 < tensor.numel() <= MOST_BYTES:
         raise ValueError("expected a one-dimensional uint8 tensor")
     values = tensor.detach().cpu()
@@ -70,7 +70,7 @@ def _bytes(tensor: Any) -> bytes:
     return values.contiguous().numpy().tobytes()
 
 
-def check_modest(value: Any, key: str = "") -> None:
+def check_modest(value: object, key: str = "") -> None:
     """Refuse descriptions that would take ages to build, however few tensors they come with."""
     if isinstance(value, int) and key == "steps" and value > MOST_STEPS:
         raise ModelFileError(
@@ -109,7 +109,7 @@ def forms_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in model.state_dict().items() if is_form(name)}
 
 
-def form_under(state_dict: Mapping[str, Any], prefix: str) -> SavedForm | None:
+def form_under(state_dict: Mapping[str, object], prefix: str) -> SavedForm | None:
     """The form of the block with this prefix, if the state dict has one."""
     key = prefix + KEY
     return SavedForm.decode(state_dict[key]) if key in state_dict else None

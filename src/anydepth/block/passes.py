@@ -101,8 +101,8 @@ class Pass:
     is_inference: bool
     """Whether the input was made in inference mode."""
     precision: Precision
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[object, ...]
+    kwargs: Mapping[str, object]
     label: str
     across: Across | None
     is_compiled: bool = False
@@ -152,7 +152,7 @@ class Outcome:
     samples: Mapping[str, Samples] = field(default_factory=dict)
     """By the name of a lifted state."""
     counters: Mapping[str, Tensor] = field(default_factory=dict)
-    written: Sequence[tuple[nn.Module, str, Any]] = ()
+    written: Sequence[tuple[nn.Module, str, object]] = ()
     """Plain attributes that the unit wrote in its forward pass: whose, which, and what."""
 
 

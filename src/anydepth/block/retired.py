@@ -1,7 +1,6 @@
 """Parameters that have been replaced, and optimisers that do not know it yet."""
 
 from collections.abc import Iterable
-from typing import Any
 from warnings import warn
 from weakref import WeakValueDictionary
 
@@ -15,7 +14,7 @@ _grown: WeakValueDictionary[int, nn.Parameter] = WeakValueDictionary()
 _overwritten: WeakValueDictionary[int, nn.Parameter] = WeakValueDictionary()
 """Replaced parameters that something still holds, by identity: by growing a block, and by loading into it."""
 
-_hooks: list[Any] = []
+_hooks: list[object] = []
 
 
 def watch_retired(parameters: Iterable[nn.Parameter], is_fatal: bool = False) -> None:
@@ -33,7 +32,7 @@ def _held(optimizer: Optimizer, retired: WeakValueDictionary[int, nn.Parameter])
     return [p for group in optimizer.param_groups for p in group["params"] if retired.get(id(p)) is p]
 
 
-def _before_step(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+def _before_step(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
     held = _held(optimizer, _overwritten)
     if held:
         raise ConfigError(
@@ -43,7 +42,7 @@ def _before_step(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         )
 
 
-def _after_step(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+def _after_step(optimizer: Optimizer, _args: object, _kwargs: object) -> None:
     held = _held(optimizer, _grown)
     for parameter in held:
         del _grown[id(parameter)]

@@ -31,7 +31,7 @@ class UnitRows:
         self.breakpoints, self.scale = field.breakpoints, field.scale
         self.is_shared = not given.has_time and all(map(is_flat, given.functions.values()))
         self._stages: tuple[Span, UnitStages] | None = None
-        self._picked: tuple[Tensor, tuple, dict[str, Any]] | None = None
+        self._picked: tuple[Tensor, tuple, dict[str, object]] | None = None
 
     def slopes(self, span: Span, times: Tensor, y: State, rows: Tensor) -> State:
         args, kwargs = self._extra(rows)
@@ -40,7 +40,7 @@ class UnitRows:
         self.field.args, self.field.kwargs = args, kwargs
         return self._shared(span)(0, y)
 
-    def _extra(self, rows: Tensor) -> tuple[tuple, dict[str, Any]]:
+    def _extra(self, rows: Tensor) -> tuple[tuple, dict[str, object]]:
         """The extra arguments of these examples."""
         if self._picked is None or self._picked[0] is not rows:
             args, kwargs = picked((self.given.args, dict(self.given.kwargs)), rows, self.count)
@@ -53,7 +53,7 @@ class UnitRows:
             self._stages = span, self.field.stages((Instant((span.start + span.end) / 2),))
         return self._stages[1]
 
-    def _mapped(self, instants: list[Instant], y: State, args: tuple, kwargs: dict[str, Any]) -> State:
+    def _mapped(self, instants: list[Instant], y: State, args: tuple, kwargs: dict[str, object]) -> State:
         """The unit on a batch of one, as often as there are examples, at once."""
         given, field = self.given, self.field
         stages = field.stages(instants)

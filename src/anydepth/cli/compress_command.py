@@ -3,7 +3,7 @@
 import shlex
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,9 +12,12 @@ from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json
 from anydepth.cli.sweep_command import NoData
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from anydepth.deploy.sweeps.budget import Budget
     from anydepth.deploy.sweeps.pick import Fitted
     from anydepth.deploy.sweeps.sweep_inputs import SweepInputs
+    from anydepth.json_values import JsonObject
     from anydepth.runs.folder import Run
     from anydepth.surgery.summary import Summary
 
@@ -73,6 +76,7 @@ def compress(
     """
     from anydepth.errors import ConfigError
     from anydepth.runs.folder import check_vacant, open_run, save_derived
+    from anydepth.surgery.resize import compress as smaller
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
     budget = _budget(max_params, max_latency_ms, max_drop, confidence)
@@ -88,7 +92,7 @@ def compress(
     if is_formed:
         model = parent.model()
         _check_smaller(model, basis, size)
-        small = _formed(model, wanted, method)
+        small = smaller(model, basis, size, steps, scheme, method=method)
     elif per_block:
         with progress() as report:
             from anydepth.deploy.sweeps.per_block import fit_blocks
@@ -127,7 +131,7 @@ def _budget(
     return Budget(max_params, max_latency_ms, max_drop, CONFIDENCE if confidence is None else confidence)
 
 
-def _check_smaller(model: Any, basis: str | None, size: int | None) -> None:
+def _check_smaller(model: "nn.Module", basis: str | None, size: int | None) -> None:
     """Refuse a size that is larger than the model's; in another basis it may be wanted, so that it is only told."""
     from anydepth.errors import ConfigError
     from anydepth.surgery.blocks import blocks_of
@@ -142,22 +146,16 @@ def _check_smaller(model: Any, basis: str | None, size: int | None) -> None:
     console.print(told, style="yellow")
 
 
-def _formed(model: Any, wanted: dict[str, Any], method: str) -> Any:
-    from anydepth.surgery.resize import compress as compressed
-
-    return compressed(model, **wanted, method=method)
-
-
 def _recalibrated(
-    parent: "Run", small: Any, data: Path | None, given: "SweepInputs | None"
-) -> tuple[Any, dict[str, Any]]:
+    parent: "Run", small: "nn.Module", data: Path | None, given: "SweepInputs | None"
+) -> "tuple[nn.Module, JsonObject]":
     from anydepth.deploy.recalibrate import recalibrated
 
     done = recalibrated(parent, small, data, given)
     return done.model, done.describe()
 
 
-def _picked(fitted: "Fitted", budget: "Budget") -> dict[str, Any]:
+def _picked(fitted: "Fitted", budget: "Budget") -> "JsonObject":
     """What was picked, and by what."""
     table, row = fitted.sweep, fitted.picked.row
     drop, most = table.drop(row), table.most_drop(row, budget.confidence)
@@ -179,7 +177,7 @@ def _picked(fitted: "Fitted", budget: "Budget") -> dict[str, Any]:
     }
 
 
-def _tell(run: Path, out: Path, model: Any, small: Any, found: dict[str, Any], json: bool) -> None:
+def _tell(run: Path, out: Path, model: "nn.Module", small: "nn.Module", found: "JsonObject", json: bool) -> None:
     from anydepth.surgery.change import history
     from anydepth.surgery.summary import summary
 
@@ -205,7 +203,7 @@ def _tell(run: Path, out: Path, model: Any, small: Any, found: dict[str, Any], j
     console.print(f"run {bold(out)}; next: {escape(f'anydepth evaluate {shlex.quote(str(out))}')}")
 
 
-def _lines(found: dict[str, Any]) -> list[str]:
+def _lines(found: "JsonObject") -> list[str]:
     """About the budget and the recalibration, where there were any."""
     from anydepth.measure.paired import shown
 
@@ -234,7 +232,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _drop_lines(told: dict[str, Any]) -> list[str]:
+def _drop_lines(told: "JsonObject") -> list[str]:
     """About the drop where one was asked for, and how sure it is where examples tell."""
     if "max_drop" not in told["budget"]:
         return []

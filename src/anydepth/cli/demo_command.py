@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -10,6 +10,7 @@ from rich.table import Table
 
 from anydepth.cli.output import Json, bold, console, print_json, progress
 from anydepth.cli.training_bar import training_bar
+from anydepth.json_values import JsonObject
 
 _SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
 
@@ -48,7 +49,7 @@ def demo(
     )
     runs = experiment.train_both(out, seed, partial(training_bar, quiet=True))
     shallow = experiment.train_shallow(out / "resnet-of-4", seed, partial(training_bar, quiet=True))
-    results: dict[str, Any] = experiment.facts_of(seed, runs) | {"shallow_resnet": shallow, "models": {}}
+    results: JsonObject = experiment.facts_of(seed, runs) | {"shallow_resnet": shallow, "models": {}}
     say("[bold]2. Run at any depth.[/] The same weights with other solvers, other step counts, fewer parameters.\n")
     with progress() as report:
         for name, run in runs.items():
@@ -84,7 +85,7 @@ def _silent(*_: object) -> None:
     """Say nothing, for programs."""
 
 
-def _table(results: dict[str, Any]) -> Table:
+def _table(results: "JsonObject") -> Table:
     models = results["models"]
     table = Table(
         title=f"Test accuracy (%) on {results['test_images']} digits, seed {results['seed']}",
@@ -101,7 +102,7 @@ def _table(results: dict[str, Any]) -> Table:
     return table
 
 
-def _rows(models: dict[str, Any]) -> list[tuple[str, list[str]]]:
+def _rows(models: "JsonObject") -> list[tuple[str, list[str]]]:
     rows = [("as trained", [f"[bold]{m['accuracy']:.1f}[/]" for m in models.values()])]
     for scheme, steps in _SHOWN:
         rows.append((f"{scheme}, {steps} steps", [f"{m['solvers'][scheme][str(steps)]:.1f}" for m in models.values()]))
@@ -119,6 +120,6 @@ def _rows(models: dict[str, Any]) -> list[tuple[str, list[str]]]:
     return rows
 
 
-def _shortened(model: dict[str, Any], way: str) -> str:
+def _shortened(model: "JsonObject", way: str) -> str:
     found = model["shortened"].get(way)
     return "" if found is None else f"{found['recalibrated']:.1f}"

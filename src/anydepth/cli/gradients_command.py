@@ -1,7 +1,7 @@
 """`anydepth gradients`."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -9,6 +9,8 @@ from rich.table import Table
 from anydepth.cli.output import Data, Json, RunFolder, console, print_json
 
 if TYPE_CHECKING:
+    from torch import Tensor, nn
+
     from anydepth.measure.gradients import Compared
 
 
@@ -48,7 +50,7 @@ def gradients(
     model, part = opened.model().train(), opened.dataset(data).part("train")
     taken = part.batch(np.arange(min(batch, len(part))), opened.facts)
 
-    def loss(net: Any) -> Any:
+    def loss(net: "nn.Module") -> "Tensor":
         inputs, targets = fitting(net, taken)
         return loss_of(opened.facts.task, net(*inputs), targets)
 

@@ -1,6 +1,6 @@
 """`anydepth list`."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -8,6 +8,9 @@ from rich.table import Table
 from anydepth import plugins
 from anydepth.cli.output import Json, console, print_json
 from anydepth.registry import Registry
+
+if TYPE_CHECKING:
+    from anydepth.depth.schemes import Scheme
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +81,7 @@ def _parts() -> dict[str, dict[str, str]]:
     return {"schemes": schemes} | {kind: {n: _first_line(parts[n]) for n in parts} for kind, parts in kinds.items()}
 
 
-def _scheme(scheme: Any) -> str:
+def _scheme(scheme: "Scheme") -> str:
     kind = f"adaptive, order {scheme.order}({scheme.low_order})" if scheme.is_adaptive else f"order {scheme.order}"
     return f"{kind}, {scheme.stages} evaluation{'s' if scheme.stages > 1 else ''} a step"
 

@@ -6,13 +6,15 @@ from contextlib import contextmanager
 from errno import EPIPE
 from pathlib import Path
 from time import monotonic
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment
+
+from anydepth.reporting import Report
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else there.")]
 
@@ -62,12 +64,12 @@ def _harmless(text: str) -> str:
 console = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
 @contextmanager
-def progress(logs: bool = False) -> Iterator[Any]:
+def progress(logs: bool = False) -> Iterator[Report]:
     """A bar; yields report(what, share done). With `logs`, where there is no terminal, a line now and then."""
     columns = (TextColumn("{task.description:38}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -5,7 +5,7 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anydepth.cli.output import Data, Json, console, print_json, run_folder
+from anydepth.json_values import JsonObject
 
 _SHOWN = 40
 
@@ -94,7 +95,7 @@ def predict(
     raise typer.Exit(3 if failed else 0)
 
 
-def _show(found: dict[str, list[dict[str, Any]]]) -> None:
+def _show(found: "dict[str, list[JsonObject]]") -> None:
     for file, entries in found.items():
         if "words" in entries[0]:
             _print_tagged(file, entries)
@@ -113,26 +114,26 @@ def _show(found: dict[str, list[dict[str, Any]]]) -> None:
         console.print(f"and {len(rows) - _SHOWN:,} more; --csv or --json gives all")
 
 
-def _columns(entry: dict[str, Any]) -> list[str]:
+def _columns(entry: "JsonObject") -> list[str]:
     if "label" not in entry:
         return list(entry)
     count = len(entry.get("top", [0]))
     return [name + ("" if i == 0 else f" {i + 1}") for i in range(count) for name in ("label", "probability")]
 
 
-def _heads(entry: dict[str, Any]) -> list[str]:
+def _heads(entry: "JsonObject") -> list[str]:
     """Of several classes, each shares a column with its probability, which leaves room for the names of files."""
     names = _columns(entry)
     return names[::2] if "top" in entry else names
 
 
-def _cells(entry: dict[str, Any]) -> list[str]:
+def _cells(entry: "JsonObject") -> list[str]:
     if "top" in entry:
         return [" ".join(map(_cell, ranked.values())) for ranked in entry["top"]]
     return [_cell(value) for value in entry.values()]
 
 
-def _write_table(path: Path, found: dict[str, list[dict[str, Any]]]) -> None:
+def _write_table(path: Path, found: "dict[str, list[JsonObject]]") -> None:
     """A row for every example; of tagged text, for every word."""
     from anydepth import artifact
 
@@ -150,7 +151,7 @@ def _write_table(path: Path, found: dict[str, list[dict[str, Any]]]) -> None:
         artifact.write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))
 
 
-def _lines(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _lines(entry: "JsonObject") -> "Iterator[JsonObject]":
     if "words" in entry:
         yield from entry["words"]
     elif "output" in entry:
@@ -160,7 +161,7 @@ def _lines(entry: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield dict(zip(_columns(entry), (value for one in ranked for value in one.values()), strict=True))
 
 
-def _print_tagged(file: str, sentences: list[dict[str, Any]]) -> None:
+def _print_tagged(file: str, sentences: "list[JsonObject]") -> None:
     """Words with their tags, a sentence a line; those that were not seen in training are starred."""
     console.print(escape(file), style="italic")
     for sentence in sentences[:_SHOWN]:

@@ -1,12 +1,15 @@
 """`anydepth smooth`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from anydepth.cli.output import Data, Json, RunFolder, bold, console, print_json, progress
+
+if TYPE_CHECKING:
+    from anydepth.deploy.smooth import SmoothReport
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +75,7 @@ def _counts(option: str, given: str | None) -> list[int]:
     return [int(word) for word in words]
 
 
-def _tell(run: Path, out: Path, found: Any, json: bool) -> None:
+def _tell(run: Path, out: Path, found: "SmoothReport", json: bool) -> None:
     if json:
         print_json({"run": str(out), "parent": str(run), **found.describe()})
         return

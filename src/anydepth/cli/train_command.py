@@ -4,7 +4,7 @@ import json as json_text
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -12,6 +12,7 @@ from rich.markup import escape
 from anydepth.cli.heap import keep_freed_memory
 from anydepth.cli.output import Data, Json, bold, console, print_json
 from anydepth.cli.training_bar import scores, training_bar
+from anydepth.json_values import JsonObject
 
 if TYPE_CHECKING:
     from anydepth.runs.config import RunConfig
@@ -130,7 +131,7 @@ def _config(recipe: str, settings: list[str], short: Short) -> "RunConfig":
     return fixed_places(override(short.applied(config), settings))
 
 
-def _read(path: str) -> Any:
+def _read(path: str) -> object:
     from anydepth.errors import ConfigError
 
     try:
@@ -139,11 +140,11 @@ def _read(path: str) -> Any:
         raise ConfigError(f"{path} cannot be read as a config: {error}") from None
 
 
-def _last(lines: list[dict[str, Any]], kind: str) -> dict[str, Any] | None:
+def _last(lines: "list[JsonObject]", kind: str) -> "JsonObject | None":
     return next((line for line in reversed(lines) if line["kind"] == kind), None)
 
 
-def _show(folder: Path, lines: list[dict[str, Any]], result: dict[str, Any]) -> None:
+def _show(folder: Path, lines: "list[JsonObject]", result: "JsonObject") -> None:
     last, test = result["last"], result["test"]
     if last:
         form = f"{last['weights']}, {last['solver']}, {last['parameters']:,} parameters"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from anydepth.cli.output import console, shown
+from anydepth.json_values import JsonObject
 
 if TYPE_CHECKING:
     from anydepth.runs.config import RunConfig
@@ -57,7 +58,7 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
                     parameters=status.parameters,
                 )
 
-            def event(self, line: dict[str, Any]) -> None:
+            def event(self, line: "JsonObject") -> None:
                 text = told(line)
                 if text and not quiet and (line["kind"] in ("refine", "control") or not console.is_terminal):
                     console.print(text)
@@ -65,7 +66,7 @@ def training_bar(config: "RunConfig", quiet: bool = False) -> "Iterator[Watch]":
         yield Bar()
 
 
-def told(line: dict[str, Any]) -> str:
+def told(line: "JsonObject") -> str:
     """A line of metrics as a sentence; "" for those that only curves need."""
     if line["kind"] == "epoch":
         return f"epoch {line['epoch']:>3}  {line['seconds']:7.1f} s  {scores(line)}  NFE {line['nfe']}"
@@ -81,11 +82,11 @@ def told(line: dict[str, Any]) -> str:
     return ""
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def scores(line: dict[str, Any]) -> str:
+def scores(line: "JsonObject") -> str:
     """The losses and metrics in a line."""
     found = [(name, value) for name, value in line.items() if name.split("_")[0] in ("train", "validation", "test")]
     return ", ".join(f"{name.replace('_', ' ')} {shown(name, value)}" for name, value in found)

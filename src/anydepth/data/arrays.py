@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ def array_names(path: Path) -> list[str]:
         return [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
 
 
-def read_array(path: Path, name: str) -> NDArray[Any]:
+def read_array(path: Path, name: str) -> NDArray[np.generic]:
     """One array of numbers, truth values or texts."""
     where = f"{path}, array {shown(name)}"
     with _explained(path, where), zipfile.ZipFile(path) as archive:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices, count_or_share, permutation, split
@@ -28,7 +27,7 @@ class Dataset:
     def __init__(
         self,
         name: str,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         root: Path | None = None,
         validation: float | None = None,
         split_seed: int = 0,

@@ -1,7 +1,7 @@
 """What a model must know of the data it was trained on: stored with the run, never read from the data again."""
 
 from math import prod
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -78,9 +78,9 @@ class Facts(BaseModel):
         if self.columns and (self.shape != (features,) or len(self.mean) != features):
             raise ValueError(f"the columns make {features} features, the shape is {self.shape}")
 
-    def model_options(self) -> dict[str, Any]:
+    def model_options(self) -> dict[str, object]:
         """What the data decides about a model; models take what they know of it."""
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if self.labels:
             options["classes"] = len(self.labels)
         if self.kind == "images":

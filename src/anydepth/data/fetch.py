@@ -4,9 +4,8 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -22,7 +21,10 @@ _PART = ".part"
 _NOT_SATISFIABLE, _PARTIAL = 416, 206
 
 
-def fetch(name: str, root: Path, report: Report, opener: Callable[..., Any] = urlopen) -> list[str]:
+Opener = Callable[..., HTTPResponse]
+
+
+def fetch(name: str, root: Path, report: Report, opener: Opener = urlopen) -> list[str]:
     """Download the files of a dataset that are not there yet, and unpack archives.
 
     Returns the files that were downloaded: none if all are there, and none for datasets that are bundled, made on
@@ -44,7 +46,7 @@ def verify(name: str, root: Path) -> list[dict[str, str | bool]]:
     return rows
 
 
-def _bring(source: type[Source], remote: Remote, root: Path, report: Report, opener: Callable[..., Any]) -> bool:
+def _bring(source: type[Source], remote: Remote, root: Path, report: Report, opener: Opener) -> bool:
     """Have one file in place; whether it had to be downloaded."""
     target = root / remote.target
     path, state = _state(target, remote)
@@ -114,7 +116,7 @@ def _md5_within(path: Path) -> str:
     return digest.hexdigest()
 
 
-def download(remote: Remote, target: Path, report: Report, opener: Callable[..., Any] = urlopen) -> None:
+def download(remote: Remote, target: Path, report: Report, opener: Opener = urlopen) -> None:
     """One file into place, by way of a file ending in .part, from which a later attempt goes on."""
     part = target.with_name(target.name + _PART)
     with on_disk(target.parent):
@@ -131,7 +133,7 @@ def download(remote: Remote, target: Path, report: Report, opener: Callable[...,
     report(target.name, 1.0)
 
 
-def _receive(url: str, part: Path, target: Path, report: Report, opener: Callable[..., Any]) -> None:
+def _receive(url: str, part: Path, target: Path, report: Report, opener: Opener) -> None:
     """Add to the part what is missing, or all of it if the server cannot send a range."""
     start = part.stat().st_size if part.is_file() else 0
     with _online(url, target):
@@ -158,7 +160,7 @@ def _receive(url: str, part: Path, target: Path, report: Report, opener: Callabl
         )
 
 
-def _ask(url: str, start: int, opener: Callable[..., Any]) -> Any:
+def _ask(url: str, start: int, opener: Opener) -> HTTPResponse:
     """Open the address, from byte `start` if the server can do that and agrees on what it means."""
     headers = {"User-Agent": "anydepth"}
     if not start:
@@ -176,7 +178,7 @@ def _ask(url: str, start: int, opener: Callable[..., Any]) -> Any:
     return response
 
 
-def _chunks(response: Any, url: str, target: Path) -> Iterator[bytes]:
+def _chunks(response: HTTPResponse, url: str, target: Path) -> Iterator[bytes]:
     while True:
         with _online(url, target):
             chunk = response.read(_CHUNK)

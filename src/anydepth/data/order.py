@@ -2,7 +2,7 @@
 augmentation are the same for any number of workers, threads and ranks, and after any resume."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +87,10 @@ def in_steps(
         yield step, epoch, found[place]
 
 
-def count_or_share(value: object, handler: Callable[[Any], float]) -> float:
+Given = TypeVar("Given")
+
+
+def count_or_share(value: Given, handler: Callable[[Given], float]) -> float:
     """A number as given, if it is a share below 1 or a whole number; 1 stays a whole number, and 1.0 is refused.
 
     `handler` checks the rest. One is the only number that could be either: all examples, or a single one.

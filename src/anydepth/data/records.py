@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from anydepth.data.facts import Column, Facts
 from anydepth.data.order import Draw, Indices
 from anydepth.data.table import Augment, Batch, Table, hash_of
-from anydepth.data.vectors import target_statistics
+from anydepth.data.vectors import TargetStatistics, target_statistics
 from anydepth.errors import DataError
 
 MOST_FEATURES = 100_000
@@ -64,9 +64,9 @@ class Records(Table):
         columns = tuple(Column(name=name, categories=self._categories(name)) for name in self.columns)
         encoded = encode(self.fields, columns)
         mean, std = _statistics(encoded, columns)
-        task, about = ("classify", {}) if self.labels else ("regress", target_statistics(self.targets))
+        about: TargetStatistics = {} if self.labels else target_statistics(self.targets)
         return Facts(
-            task=task,
+            task="classify" if self.labels else "regress",
             kind="vectors",
             shape=encoded.shape[1:],
             labels=self.labels,

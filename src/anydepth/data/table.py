@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ IGNORED = -100
 """Target of positions that do not count, such as padding."""
 
 
-def hash_of(*parts: Any) -> str:
+def hash_of(*parts: object) -> str:
     """Of arrays or bytes."""
     found = blake2b(digest_size=16)
     for part in parts:

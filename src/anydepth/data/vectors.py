@@ -1,7 +1,7 @@
 """Vectors: points with classes, or with other vectors to be found from them."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self, TypedDict
 
 import numpy as np
 import torch
@@ -31,14 +31,21 @@ class Vectors(Table):
 
     def facts(self) -> Facts:
         task = "classify" if self.labels else "regress"
-        about = {} if self.labels or self.targets.ndim != 2 else target_statistics(self.targets)
+        about: TargetStatistics = {} if self.labels or self.targets.ndim != 2 else target_statistics(self.targets)
         return Facts(task=task, kind="vectors", shape=self.inputs.shape[1:], labels=self.labels, **about)
 
     def batch(self, indices: Indices, facts: Facts, augment: Augment | None = None, draw: Draw | None = None) -> Batch:
         return Batch((torch.from_numpy(self.inputs[indices]),), torch.from_numpy(self.targets[indices]))
 
 
-def target_statistics(targets: NDArray) -> dict[str, Any]:
+class TargetStatistics(TypedDict, total=False):
+    """Settings of `Facts`: none for classes."""
+
+    target_mean: tuple[float, ...]
+    target_std: tuple[float, ...]
+
+
+def target_statistics(targets: NDArray) -> TargetStatistics:
     """Mean and spread of every number that is to be found; those of one value are of spread one."""
     wide = targets.astype(np.float64)
     std = wide.std(0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices
 from anydepth.data.table import Augment, Batch, Table, hash_of
-from anydepth.data.vectors import target_statistics
+from anydepth.data.vectors import TargetStatistics, target_statistics
 from anydepth.errors import DataError
 
 
@@ -39,9 +39,9 @@ class Windows(Table):
         mean, std = self.inputs.mean((0, 1)), self.inputs.std((0, 1))
         # a channel of one value may have a spread that is only rounding
         spread = np.where(std <= 1e-12 * np.abs(mean), 1.0, std)
-        task, about = ("classify", {}) if self.labels else ("regress", target_statistics(self.targets))
+        about: TargetStatistics = {} if self.labels else target_statistics(self.targets)
         return Facts(
-            task=task,
+            task="classify" if self.labels else "regress",
             kind="series",
             shape=self.inputs.shape[1:],
             labels=self.labels,

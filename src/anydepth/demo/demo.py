@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -13,6 +12,7 @@ import anydepth as ad
 from anydepth.block.form import forms_of, weights_of
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.recalibrate import training_batches
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import batches_of, evaluate
 from anydepth.measure.predictions import without_blocks
 from anydepth.recipes import RECIPES
@@ -59,7 +59,7 @@ def train_shallow(out: Path, seed: int, watching: Watching) -> float:
     return accuracy(run, run.model(), run.dataset(None).part("test"))
 
 
-def examine(run: Run, title: str, report: Report) -> dict[str, Any]:
+def examine(run: Run, title: str, report: Report) -> JsonObject:
     """Test accuracy as trained, with every solver, compressed, and without the block; as JSON values."""
     model, data, last = run.model(), run.dataset(None).part("test"), run.metrics()[-2]
     again = training_batches(run, None)[:_BATCHES]
@@ -109,7 +109,7 @@ def _shortened(model: nn.Module, size: int, steps: int) -> dict[str, nn.Module]:
 
 def _skipped(model: nn.Module) -> nn.Module:
     """A ResNet with every other layer left out; those that stay are as they were."""
-    config: dict[str, Any] = model.config  # pyright: ignore[reportAssignmentType]
+    config: JsonObject = model.config  # pyright: ignore[reportAssignmentType]
     short = ad.build("image", **config | {key: int(config[key] / 2) for key in ("size", "steps", "scale")})
     (block,), name = ad.blocks_of(model).values(), next(iter(ad.blocks_of(model)))
     lifted = {f"{name}.unit.{tensor}" for tensor in block.lifted}
@@ -128,7 +128,7 @@ def compress_half(run: Run, out: Path) -> Run:
     return save_derived(run, out, ad.compress(model, size=size, steps=steps), transform)
 
 
-def _compressed(run: Run, model: nn.Module, size: int, data: Table, again: list[Batch]) -> dict[str, Any]:
+def _compressed(run: Run, model: nn.Module, size: int, data: Table, again: list[Batch]) -> JsonObject:
     small = ad.compress(model, size=size)
     (block,) = ad.blocks_of(small).values()
     values = {"accuracy": accuracy(run, small, data), "recalibrated": _recalibrated(run, small, data, again)}
@@ -149,7 +149,7 @@ def _count(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def facts_of(seed: int, runs: dict[str, Run]) -> dict[str, Any]:
+def facts_of(seed: int, runs: dict[str, Run]) -> JsonObject:
     """What was run, on what."""
     dataset = next(iter(runs.values())).dataset(None)
     return {

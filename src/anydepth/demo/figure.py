@@ -2,15 +2,19 @@
 
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from anydepth import artifact
+from anydepth.json_values import JsonObject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLOURS = {"continuous": "#0b6e99", "resnet": "#c2571a"}
 MARKS = {"euler": ("o", "-"), "midpoint": ("s", "--"), "rk4": ("^", "-."), "rk4_38": ("D", ":")}
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
+def draw(results: JsonObject, path: Path) -> None:
     """Accuracy over solvers on the left, over parameters on the right, for both nets."""
     import matplotlib
 
@@ -38,7 +42,7 @@ def draw(results: dict[str, Any], path: Path) -> None:
     artifact.write_bytes(path, image.getvalue())
 
 
-def _solvers(axes: Any, name: str, model: dict[str, Any]) -> None:
+def _solvers(axes: "Axes", name: str, model: JsonObject) -> None:
     for scheme, by_steps in model["solvers"].items():
         marker, line = MARKS[scheme]
         steps, accuracies = [int(n) for n in by_steps], list(by_steps.values())
@@ -62,12 +66,12 @@ def _solvers(axes: Any, name: str, model: dict[str, Any]) -> None:
     )
 
 
-def _compression(axes: Any, name: str, model: dict[str, Any]) -> None:
+def _compression(axes: "Axes", name: str, model: JsonObject) -> None:
     kept = [100 * entry["block_parameters"] / model["block_parameters"] for entry in model["compressed"].values()]
     for key, style, label in (("accuracy", "o-", model["title"]), ("recalibrated", "o:", "the same, recalibrated")):
         accuracies = [entry[key] for entry in model["compressed"].values()]
         axes.plot(kept, accuracies, style, color=COLOURS[name], linewidth=1.8, markersize=4.5, label=label)
 
 
-def _short(model: dict[str, Any]) -> str:
+def _short(model: JsonObject) -> str:
     return model["title"].split(":")[0]

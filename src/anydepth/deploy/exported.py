@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from inspect import signature
-from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -15,14 +14,14 @@ _CLOSE = 1e-3
 """Relative distance of outputs above which a graph is not that of a model; rounding stays far below."""
 
 
-def as_call(inputs: Any) -> tuple[tuple, dict[str, Any]]:
+def as_call(inputs: object) -> tuple[tuple, dict[str, object]]:
     """Arguments and keywords, from a tensor, a tuple of arguments, or a dict of keywords."""
     if isinstance(inputs, Mapping):
         return (), dict(inputs)
     return (inputs if isinstance(inputs, tuple) else (inputs,)), {}
 
 
-def exported(model: nn.Module, inputs: Any) -> fx.GraphModule:
+def exported(model: nn.Module, inputs: object) -> fx.GraphModule:
     """The operations of one call, for inputs of any sizes that the model does not fix itself."""
     args, kwargs = as_call(inputs)
     try:
@@ -39,12 +38,12 @@ def exported(model: nn.Module, inputs: Any) -> fx.GraphModule:
     return graph.requires_grad_(False).eval()
 
 
-def _free(leaf: Any) -> Any:
+def _free(leaf: object) -> object:
     """All sizes of a tensor are free until the model fixes them."""
     return dict.fromkeys(range(leaf.dim()), torch.export.Dim.AUTO) if isinstance(leaf, Tensor) else None
 
 
-def agrees(graph: nn.Module, model: nn.Module, inputs: Any) -> bool:
+def agrees(graph: nn.Module, model: nn.Module, inputs: object) -> bool:
     """Whether a graph gives what its model gives."""
     args, kwargs = as_call(inputs)
     with torch.no_grad():
@@ -56,7 +55,7 @@ def agrees(graph: nn.Module, model: nn.Module, inputs: Any) -> bool:
     return len(found) == len(expected) and all(map(_is_close, found, expected))
 
 
-def _is_close(found: Any, expected: Any) -> bool:
+def _is_close(found: object, expected: object) -> bool:
     if not isinstance(expected, Tensor) or not isinstance(found, Tensor) or not expected.is_floating_point():
         return type(found) is type(expected)
     if found.shape != expected.shape:

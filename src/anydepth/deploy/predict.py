@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,10 +11,11 @@ from anydepth.deploy.input_files import read_inputs
 from anydepth.deploy.predictor import Predictor
 from anydepth.deploy.tags import read_text, tag
 from anydepth.errors import DataError, NumericalError, StorageError
+from anydepth.json_values import JsonObject
 
 _BATCH = 500
 
-Entries = list[dict[str, Any]]
+Entries = list[JsonObject]
 """One for every example of a file."""
 
 

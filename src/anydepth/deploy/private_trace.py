@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx, nn
@@ -21,7 +21,7 @@ _ONE_AT_A_TIME = RLock()
 class PrivateTracer(fx.Tracer):
     """Traces a module that nobody else holds."""
 
-    def trace(self, root: nn.Module, concrete_args: dict[str, Any] | None = None) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def trace(self, root: nn.Module, concrete_args: dict[str, object] | None = None) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
         self.root, self.root_module_name = root, root._get_name()
         self.submodule_paths = {module: name for name, module in root.named_modules()}
         self.graph = fx.Graph(tracer_cls=fx.Tracer)
@@ -53,11 +53,11 @@ class PrivateTracer(fx.Tracer):
                 else:
                     vars(module)["_compiled_call_impl"] = call
 
-    def _noted(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def _noted(self, module: nn.Module, *args: object, **kwargs: object) -> object:
         return self.call_module(module, module._call_impl, args, kwargs)
 
     @contextmanager
-    def _functions_wrapped(self, spaces: list[dict[str, Any]]) -> Iterator[None]:
+    def _functions_wrapped(self, spaces: list[dict[str, object]]) -> Iterator[None]:
         with _ONE_AT_A_TIME, internal._new_patcher() as patcher:
             internal._patch_wrapped_functions(patcher)
             for space in spaces:
@@ -71,10 +71,13 @@ def private_trace(root: nn.Module) -> fx.GraphModule:
     return fx.GraphModule(root, graph, root._get_name())
 
 
-def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+Found = TypeVar("Found")
+
+
+def noted(function: Callable[..., Found]) -> Callable[..., Found]:
     """A function whose calls with a tracer's stand-in as first argument stay calls in the graph."""
 
-    def call(first: Any, *args: Any) -> Any:
+    def call(first: Any, *args: object) -> Any:
         if isinstance(first, fx.Proxy):
             return first.tracer.create_proxy("call_function", call, (first, *args), {})
         return function(first, *args)

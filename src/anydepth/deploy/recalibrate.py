@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.errors import NumericalError
+from anydepth.json_values import JsonObject
 from anydepth.measure.answers import outputs_of
 from anydepth.measure.evaluation import fitting
 from anydepth.measure.paired import loss_in
@@ -29,7 +30,7 @@ BATCHES = 100
 """Training batches of a run that statistics are taken from, at most."""
 
 
-def recalibrate(model: Model, batches: Iterable[Any]) -> Model:
+def recalibrate(model: Model, batches: Iterable[object]) -> Model:
     """Estimate the running statistics of all normalisation layers again from batches, in place.
 
     Statistics are plain averages over the batches, as functions of depth inside blocks. What they were before does not
@@ -79,7 +80,7 @@ class Recalibrated:
     after: float | None
     is_kept: bool
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values."""
         return {name: getattr(self, name) for name in ("metric", "split", "before", "after", "is_kept")}
 

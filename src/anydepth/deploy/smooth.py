@@ -1,6 +1,6 @@
 """`ad.smooth`: a stack that others trained made fit for other depths, and what came of it in every form."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from anydepth import artifact
-from anydepth.data.order import Draw
+from anydepth.data.order import Draw, Indices
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.recalibrate import BATCHES, recalibrate, training_batches
@@ -57,7 +57,7 @@ class SmoothReport:
     roughness: tuple[float, float]
     """Relative change of kernels from layer to layer, before (aligned, if that was asked for) and after."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """JSON values."""
         return asdict(self)
 
@@ -68,12 +68,12 @@ class SmoothReport:
 
 def smooth(
     model: Model,
-    batches: Iterable[Any],
+    batches: Iterable[object],
     teacher: nn.Module | None = None,
     epochs: int = 10,
-    forms: Iterable[Any] | None = None,
+    forms: Iterable[object] | None = None,
     *,
-    validation: Iterable[Any] | None = None,
+    validation: Iterable[object] | None = None,
     align: bool = True,
     classes: bool | None = None,
     report: Report | None = None,
@@ -279,17 +279,17 @@ def weights_hash(model: nn.Module) -> str:
 class Lazily(Sequence[Batch]):
     """Batches that are made when they are asked for."""
 
-    def __init__(self, plans: list[Any], make: Any):
+    def __init__(self, plans: Sequence[Indices], make: Callable[[Indices], Batch]):
         self.plans, self.make = plans, make
 
     def __len__(self) -> int:
         return len(self.plans)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: int) -> Batch:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.make(self.plans[place])
 
 
-def _examples(batches: Iterable[Any], what: str) -> list[Batch]:
+def _examples(batches: Iterable[object], what: str) -> list[Batch]:
     listed = list(batches)
     if not listed:
         raise DataError(f"there is no {what}; give smooth batches of inputs, or of inputs and labels")

@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from anydepth.data.sources.treebank import read_conllu
 from anydepth.data.text import sentences_of
 from anydepth.deploy.predictor import Predictor
 from anydepth.errors import DataError, NumericalError
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import batches_of
 
 _BATCH = 64
@@ -49,7 +49,7 @@ def _standard_input() -> str:
         raise DataError(f"standard input is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def tag(predictor: Predictor, sentences: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+def tag(predictor: Predictor, sentences: list[tuple[str, ...]]) -> list[JsonObject]:
     """For every sentence its words, each with tag, probability, and whether it was seen in training."""
     facts = predictor.facts
     known = frozenset(facts.words[2:])
@@ -62,7 +62,7 @@ def tag(predictor: Predictor, sentences: list[tuple[str, ...]]) -> list[dict[str
             raise NumericalError("the model's outputs are not finite; run it with a finer solver")
         chances, tags = outputs.float().softmax(-1).max(-1)
         found += [list(zip(t, p, strict=True)) for t, p in zip(tags.tolist(), chances.tolist(), strict=True)]
-    entries: list[dict[str, Any]] = [{}] * len(sentences)
+    entries: list[JsonObject] = [{}] * len(sentences)
     for place, chosen in zip(order.tolist(), found, strict=True):
         entries[place] = {
             "words": [

@@ -162,7 +162,7 @@ class UnitCall(Protocol):
     """Runs a unit with given tensors under given names."""
 
     def __call__(
-        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, Any], watched: Sequence[int]
+        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, object], watched: Sequence[int]
     ) -> tuple[Any, list[Tensor]]:
         """The unit's result, and the tensors that are in the watched places afterwards."""
         ...
@@ -171,7 +171,7 @@ class UnitCall(Protocol):
         """The pass is over."""
         ...
 
-    def written(self) -> list[tuple[nn.Module, str, Any]]:
+    def written(self) -> list[tuple[nn.Module, str, object]]:
         """Plain attributes that the unit wrote: whose, which, and what."""
         ...
 
@@ -191,7 +191,7 @@ class Executor:
         self.others = [(number, tables[i][table], key) for number, (i, table, key) in others]
 
     def __call__(
-        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, Any], watched: Sequence[int]
+        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, object], watched: Sequence[int]
     ) -> tuple[Any, list[Tensor]]:
         for (table, key), tensor in zip(self.own, tensors, strict=True):
             table[key] = tensor
@@ -206,8 +206,8 @@ class Executor:
         for module in self.modules:
             vars(module).update(_parameters=table, _buffers=table, _compiled_call_impl=table.refuse)
 
-    def written(self) -> list[tuple[nn.Module, str, Any]]:
-        found: list[tuple[nn.Module, str, Any]] = []
+    def written(self) -> list[tuple[nn.Module, str, object]]:
+        found: list[tuple[nn.Module, str, object]] = []
         for part, module, given in zip(self.image.parts, self.modules, self.given, strict=True):
             if module._modules.keys() != part.children.keys():
                 raise UnitError(
@@ -219,7 +219,9 @@ class Executor:
                 found += self._changed(part, own, dict(zip(part.attributes, given, strict=True)))
         return found
 
-    def _changed(self, part: Part, own: dict[str, Any], given: dict[str, Any]) -> list[tuple[nn.Module, str, Any]]:
+    def _changed(
+        self, part: Part, own: dict[str, object], given: dict[str, object]
+    ) -> list[tuple[nn.Module, str, object]]:
         homes = {id(made): p.module for made, p in zip(self.modules, self.image.parts, strict=True)}
         changed = [key for key, value in own.items() if key not in TABLES and given.get(key, self) is not value]
         return [(part.module, key, followed(own[key], homes)) for key in changed]
@@ -239,7 +241,7 @@ class Traced:
         self.unit, self.names = unit, names
 
     def __call__(
-        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, Any], watched: Sequence[int]
+        self, tensors: Sequence[Tensor], args: tuple, kwargs: dict[str, object], watched: Sequence[int]
     ) -> tuple[Any, list[Tensor]]:
         placed = dict(zip(self.names, tensors, strict=True))
         out = functional_call(self.unit, placed, args, kwargs)
@@ -248,7 +250,7 @@ class Traced:
     def close(self) -> None:
         """Nothing was put in."""
 
-    def written(self) -> list[tuple[nn.Module, str, Any]]:
+    def written(self) -> list[tuple[nn.Module, str, object]]:
         return []
 
 
@@ -267,7 +269,7 @@ class _Closed(dict):
         for method in ("get", "items", "keys", "values"):
             setattr(self, method, self.refuse)
 
-    def refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+    def refuse(self, *_args: object, **_kwargs: object) -> NoReturn:
         raise UnitError(
             f"a module of unit {self.name} is used after its evaluation is over, when its weights at that depth are "
             "gone; instead of torch.utils.checkpoint inside a unit, use gradient='checkpoint' of the block"
@@ -276,13 +278,13 @@ class _Closed(dict):
     def __contains__(self, key: object) -> bool:
         return self.refuse()
 
-    def __getitem__(self, key: object) -> Any:
+    def __getitem__(self, key: object) -> object:
         return self.refuse()
 
     def __setitem__(self, key: object, value: object) -> None:
         self.refuse()
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> NoReturn:
         return self.refuse()
 
 

@@ -6,7 +6,7 @@ back are shared: what a unit appends to a list in its forward pass is in the lis
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from copy import copy
 from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType, NoneType
@@ -28,11 +28,11 @@ _STOPS = (Tensor, ModuleType, type, np.ndarray, BuiltinFunctionType, CodeType, t
 MOST = 10_000
 """A container with more entries is data, not structure, and is not searched."""
 
-Homes = Mapping[int, Any]
+Homes = Mapping[int, object]
 """By identity: what takes the place of an object."""
 
 
-def followed(value: Any, homes: Homes) -> Any:
+def followed(value: object, homes: Homes) -> object:
     """The value, leading to other objects instead of those in `homes`; the value itself if it leads to none."""
     if is_plain(value):
         return value
@@ -52,12 +52,12 @@ def is_plain(value: Any) -> bool:
     return kind is BuiltinFunctionType
 
 
-def leads_to(value: Any, homes: Homes, stops: set[int]) -> bool:
+def leads_to(value: object, homes: Homes, stops: set[int]) -> bool:
     """Whether one of the objects can be reached from a value without passing through one of the stops."""
     return type(value) not in ATOMS and bool(_leading(value, homes, stops))
 
 
-def _leading(root: Any, homes: Homes, stops: Set[int] = frozenset()) -> set[int]:
+def _leading(root: object, homes: Homes, stops: Set[int] = frozenset()) -> set[int]:
     """The identities of all objects on a way from the value to one in `homes`; none if there is no way."""
     if id(root) in homes:
         return {id(root)}
@@ -87,7 +87,7 @@ def _upward(found: set[int], holders: dict[int, list[int]]) -> set[int]:
     return leading
 
 
-def _contents(value: Any) -> Iterator[Any]:
+def _contents(value: object) -> Iterator[object]:
     """What a value holds, as far as it can be called or read through it."""
     if isinstance(value, _STOPS) or type(value).__module__.startswith("torch._dynamo"):
         return
@@ -109,14 +109,14 @@ def _contents(value: Any) -> Iterator[Any]:
     yield from _attributes(value).values()
 
 
-def _inside(cell: CellType) -> tuple[Any, ...]:
+def _inside(cell: CellType) -> tuple[object, ...]:
     try:
         return (cell.cell_contents,)
     except ValueError:  # nothing has been put into it yet
         return ()
 
 
-def _attributes(value: Any) -> dict[str, Any]:
+def _attributes(value: object) -> dict[str, object]:
     """What an object keeps in its dictionary and its slots."""
     if isinstance(value, (FunctionType, partial, ref)):
         return {}
@@ -125,7 +125,7 @@ def _attributes(value: Any) -> dict[str, Any]:
     return {**getattr(value, "__dict__", {}), **kept}
 
 
-def _names(slots: Any) -> tuple[str, ...]:
+def _names(slots: str | Iterable[str]) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
@@ -144,7 +144,7 @@ class _Rebuilt:
             self.done[id(value)] = self._made(value)
         return self.done[id(value)]
 
-    def _made(self, value: Any) -> Any:
+    def _made(self, value: object) -> object:
         if isinstance(value, MethodType):
             return MethodType(value.__func__, self(value.__self__))
         if isinstance(value, partial):

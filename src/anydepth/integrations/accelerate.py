@@ -4,7 +4,7 @@ Refining needs nothing: `ad.refine(accelerator.unwrap_model(model), optimizer=op
 """
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
@@ -15,8 +15,12 @@ from anydepth.errors import ModelFileError
 from anydepth.surgery.blocks import blocks_in
 from anydepth.surgery.loading import adopt_forms
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator  # pyright: ignore[reportMissingImports]
+    from torch.utils.hooks import RemovableHandle
 
-def follow_forms(accelerator: Any) -> Any:
+
+def follow_forms(accelerator: "Accelerator") -> "RemovableHandle":
     """Make `accelerator.load_state` give blocks the forms of the state before weights and moments are loaded.
 
     Accelerate makes optimisers first and loads then; without this, they would hold parameters that are gone. Gives the

@@ -28,10 +28,10 @@ class Refine(Callback):
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self.schedule.run(trainer.current_epoch, pl_module, trainer.optimizers, trainer.world_size)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return {"done": list(self.schedule.done)}
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, list[int]]) -> None:
         self.schedule.done = list(state_dict["done"])
 
 
@@ -48,7 +48,7 @@ class CheckProper(Callback):
 
     def __init__(
         self,
-        batches: Iterable[Any] | None = None,
+        batches: Iterable[object] | None = None,
         every: int = 1,
         model: str | None = None,
         limit: int = 4,
@@ -78,7 +78,7 @@ class CheckProper(Callback):
             raise ConfigError(f"{type(module).__name__} has no forward; name the part to judge: CheckProper(model=...)")
         return children[0]
 
-    def _batches(self, trainer: Trainer) -> list[Any]:
+    def _batches(self, trainer: Trainer) -> list[object]:
         if self.batches is not None:
             return self.batches
         loaders = trainer.val_dataloaders

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 
 from anydepth.errors import ConfigError
 from anydepth.surgery.resize import refine
@@ -28,7 +29,7 @@ class Schedule:
         self.at = {epoch: dict(settings) for epoch, settings in given.items()}
         self.done: list[int] = []
 
-    def run(self, epoch: int, model: nn.Module, optimizers: Any, world: int) -> bool:
+    def run(self, epoch: int, model: nn.Module, optimizers: Optimizer | Iterable[Optimizer] | None, world: int) -> bool:
         """Refine if it is time; whether it was."""
         if epoch not in self.at or epoch in self.done:
             return False

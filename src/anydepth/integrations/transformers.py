@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from torch import nn
+from torch.optim import Optimizer
 from transformers import TrainerCallback  # pyright: ignore[reportMissingImports]
 from transformers.trainer_callback import ExportableState  # pyright: ignore[reportMissingImports]
 
@@ -26,19 +27,25 @@ class Refine(TrainerCallback, ExportableState):  # pyright: ignore[reportGeneral
         self.schedule = Schedule(given)  # the Trainer keeps epochs as text
         self.schedule.done = list(done)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+    def on_train_begin(self, args: object, state: Any, control: object, **others: object) -> None:
         """Take on what a checkpoint says was done."""
         kept = state.stateful_callbacks.get(type(self).__name__, {})
         if isinstance(kept, Mapping):
             self.schedule.done = sorted({*self.schedule.done, *kept.get("args", {}).get("done", ())})
 
     def on_epoch_begin(
-        self, args: Any, state: Any, control: Any, model: nn.Module | None = None, optimizer: Any = None, **others: Any
+        self,
+        args: Any,
+        state: Any,
+        control: object,
+        model: nn.Module | None = None,
+        optimizer: Optimizer | None = None,
+        **others: object,
     ) -> None:
         assert model is not None
         self.schedule.run(round(state.epoch or 0), model, optimizer, args.world_size)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """What the Trainer keeps in its checkpoints."""
         at = {str(epoch): settings for epoch, settings in self.schedule.at.items()}
         return {"args": {"at": at, "done": list(self.schedule.done)}, "attributes": {}}

@@ -34,7 +34,7 @@ def answer(model: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     return scores_in(outputs_of(model, inputs))
 
 
-def scores_in(outputs: Any) -> Any:
+def scores_in(outputs: object) -> Any:
     if not isinstance(outputs, Mapping):
         return outputs
     for name in SCORES:

@@ -4,11 +4,12 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import finalize
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
@@ -80,7 +81,9 @@ class _LiveBytes(TorchDispatchMode):
         self.live = self.peak = 0
         self._known: set[int] = set()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: OpOverload, types: object, args: tuple = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         kwargs = kwargs or {}
         with self:
             out = func.decompose(*args, **kwargs)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.data.facts import Facts, Task
 from anydepth.data.table import IGNORED, Batch, Table
 from anydepth.errors import ConfigError, DataError, NumericalError
+from anydepth.json_values import JsonObject
 from anydepth.reporting import Report
 
 
@@ -84,7 +84,7 @@ class Score:
     nfe: int
     seconds: float
 
-    def named(self, part: str) -> dict[str, Any]:
+    def named(self, part: str) -> JsonObject:
         """JSON values whose names carry the part."""
         return {f"{part}_loss": self.loss, f"{part}_{self.metric}": self.value}
 

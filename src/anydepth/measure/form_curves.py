@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from torch import nn
 
 from anydepth.depth.schemes import SCHEMES
 from anydepth.errors import ConfigError, NumericalError
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import Score
 from anydepth.reporting import Report
-from anydepth.solve.solver import Solver
+from anydepth.solve.solver import Solver, SolverSettings
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.forms import MIXED, own_basis, sizes_up_to
 from anydepth.surgery.resize import compress, set_solver
@@ -65,7 +65,7 @@ class SolverGrid:
         schemes = dict.fromkeys(point.scheme for point in self.fixed)
         return {s: sorted((p for p in self.fixed if p.scheme == s), key=lambda p: p.steps) for s in schemes}
 
-    def describe(self) -> list[dict[str, Any]]:
+    def describe(self) -> list[dict[str, object]]:
         return [asdict(point) for point in self.points]
 
 
@@ -98,7 +98,7 @@ class CompressionCurve:
     """Of the model as it is."""
     refused: str | None = None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         return asdict(self) | {"points": [asdict(point) for point in self.points]}
 
 
@@ -124,7 +124,7 @@ def solver_grid(
     return SolverGrid(tuple(points))
 
 
-def _looser_and_tighter(own: Solver | None) -> list[tuple[str, dict[str, Any]]]:
+def _looser_and_tighter(own: Solver | None) -> list[tuple[str, SolverSettings]]:
     """An adaptive solver's scheme with other tolerances."""
     if own is None or own.tolerance is None:
         return []

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -163,7 +162,7 @@ def _quantiles(values: Tensor) -> tuple[float, ...]:
 # Examples, and a model without its blocks
 
 
-def examples_of(batches: Iterable[Any]) -> list[Batch]:
+def examples_of(batches: Iterable[object]) -> list[Batch]:
     """All batches that hold anything."""
     if isinstance(batches, (tuple, list)) and _is_pair(batches):
         raise ConfigError(
@@ -185,7 +184,7 @@ def _is_pair(given: tuple | list) -> bool:
     return isinstance(given, tuple) or a.dim() != b.dim() or a.is_floating_point() != b.is_floating_point()
 
 
-def example_of(batch: Any) -> Batch:
+def example_of(batch: object) -> Batch:
     if isinstance(batch, Batch):
         return batch
     if isinstance(batch, Tensor):
@@ -204,17 +203,18 @@ def example_of(batch: Any) -> Batch:
     )
 
 
-def _by_keyword(batch: Mapping[str, Any]) -> Batch:
+def _by_keyword(batch: Mapping[str, object]) -> Batch:
     """Inputs by keyword, and labels if there are any."""
     given = {name: value for name, value in batch.items() if value is not None}
-    wrong = next((name for name, value in given.items() if not isinstance(value, Tensor)), None)
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+    wrong = next((name for name in given if name not in tensors), None)
     if wrong is not None:
         got = type(given[wrong]).__name__
         raise ConfigError(f"a batch must hold tensors, got {got} for {wrong!r}; leave it out or make it a tensor")
-    labels = next((given.pop(name) for name in LABELS if name in given), torch.empty(0))
-    if not given:
+    labels = next((tensors.pop(name) for name in LABELS if name in tensors), torch.empty(0))
+    if not tensors:
         raise ConfigError("a batch by keyword holds labels and no inputs")
-    return Batch(Keywords.of(given), labels)
+    return Batch(Keywords.of(tensors), labels)
 
 
 def without_blocks(model: nn.Module) -> nn.Module:
@@ -226,5 +226,5 @@ def without_blocks(model: nn.Module) -> nn.Module:
     return bare
 
 
-def _hand_on(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _hand_on(x: object, *args: object, **kwargs: object) -> object:
     return x

@@ -1,7 +1,7 @@
 """Defaults for data of your own: minutes on two cores for some hundred images, or some thousand rows."""
 
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from anydepth.data.images import Images
 from anydepth.data.own_source import Own
@@ -91,7 +91,7 @@ def recipe_for(path: Path) -> RunConfig:
     )
 
 
-def with_data(config: RunConfig, name: str, options: dict[str, Any]) -> RunConfig:
+def with_data(config: RunConfig, name: str, options: dict[str, object]) -> RunConfig:
     return config.model_copy(update={"data": config.data.model_copy(update={"name": name, "options": options})})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
 from anydepth.errors import ModelFileError
+from anydepth.json_values import JsonObject
 from anydepth.runs.folder import METRICS, Run
 
 Points = tuple[tuple[float, float], ...]
@@ -62,10 +63,10 @@ class _Refinement(BaseModel):
     solver: _Change
 
 
-_KINDS: dict[Any, type[BaseModel]] = {"epoch": _Epoch, "refine": _Refinement}
+_KINDS: dict[str, type[BaseModel]] = {"epoch": _Epoch, "refine": _Refinement}
 
 
-def logged(run: Run) -> list[dict[str, Any]]:
+def logged(run: Run) -> list[JsonObject]:
     """The lines of metrics of a run, once they are fit to be drawn."""
     lines = run.metrics()
     for number, line in enumerate(lines, 1):
@@ -78,7 +79,7 @@ def logged(run: Run) -> list[dict[str, Any]]:
     return lines
 
 
-def read_curves(metrics: Sequence[dict[str, Any]], metric: str) -> Curves | None:
+def read_curves(metrics: Sequence[JsonObject], metric: str) -> Curves | None:
     """The curves in the lines of metrics, if there is an epoch in them."""
     epochs = [line for line in metrics if line.get("kind") == "epoch"]
     if not epochs:
@@ -124,6 +125,6 @@ def _cut(text: str) -> str:
     return text if len(text) <= 16 else text[:15] + "…"
 
 
-def last_value(metrics: Sequence[dict[str, Any]], name: str) -> Any:
+def last_value(metrics: Sequence[JsonObject], name: str) -> Any:
     """The last value logged under a name, if any was."""
     return next((line[name] for line in reversed(metrics) if line.get(name) is not None), None)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from anydepth.report.curves import last_value
 from anydepth.report.findings import Findings
@@ -88,7 +87,7 @@ def config(found: Findings) -> Markup:
     return section("Config", "config", shown, whole)
 
 
-def dotted(values: Mapping[str, Any], before: str = "") -> dict[str, str]:
+def dotted(values: Mapping[str, object], before: str = "") -> dict[str, str]:
     """Nested settings by their dotted names, values as JSON."""
     flat: dict[str, str] = {}
     for name, value in values.items():

@@ -4,10 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING
 from warnings import catch_warnings, filterwarnings
 
 from anydepth.extras import demand
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK, SOFT, GRID = "#1b2430", "#5b6675", "#e3e7ec"
 PALETTE = ("#0b6e99", "#c2571a", "#2f8f5b", "#7b4fa3", "#b8336a", "#8a6d1d", "#3f5bb5", "#5b6675")
@@ -75,7 +78,7 @@ _LOOK = {
 class Drawing:
     """A figure being drawn; `svg` is its text when the drawing is done."""
 
-    def __init__(self, figure: Any):
+    def __init__(self, figure: "Figure"):
         self.figure = figure
         self.svg = ""
 

@@ -1,7 +1,7 @@
 """The figures of a report, as SVG text."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from anydepth.measure.form_curves import Compressed, CompressionCurve, SolverGrid, SolverPoint
 from anydepth.report.curves import Curves, Points
@@ -21,6 +21,10 @@ from anydepth.report.drawing import (
 )
 from anydepth.report.weight_lines import WeightLines
 from anydepth.report.yardstick import Yardstick
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 6.3
 OWN = {"marker": "o", "markersize": 13, "fillstyle": "none", "markeredgewidth": 1.8, "color": INK, "zorder": 6}
@@ -53,7 +57,7 @@ def training_figure(curves: Curves) -> str:
     return made.svg
 
 
-def _pair(axes: Any, train: Points, validation: Points) -> None:
+def _pair(axes: "Axes", train: Points, validation: Points) -> None:
     styles = ((train, "training", SOFT, 1.4), (validation, "validation", PALETTE[0], 2.0))
     for points, label, colour, width in styles:
         if points:
@@ -63,7 +67,7 @@ def _pair(axes: Any, train: Points, validation: Points) -> None:
             )
 
 
-def _growth(axes: Any, curves: Curves) -> None:
+def _growth(axes: "Axes", curves: Curves) -> None:
     right = axes.twinx()
     right.spines["right"].set_visible(True)
     right.grid(False)
@@ -77,10 +81,10 @@ def _growth(axes: Any, curves: Curves) -> None:
         side.locator_params(axis="y", nbins=3)
     right.yaxis.set_major_formatter(lambda value, _: short_count(value))
     axes.set_xlabel("epoch")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.get_major_locator().set_params(integer=True)  # pyright: ignore[reportCallIssue]
 
 
-def _mark(axes: Any, place: float, label: str, row: int) -> None:
+def _mark(axes: "Axes", place: float, label: str, row: int) -> None:
     """A label above the axes; labels in higher rows keep off those below."""
     axes.annotate(
         label,
@@ -115,14 +119,14 @@ def solver_figure(grid: SolverGrid, yardstick: Yardstick, reference: float | Non
     return made.svg
 
 
-def _solver_line(axes: Any, points: Sequence[SolverPoint], label: str, place: int) -> None:
+def _solver_line(axes: "Axes", points: Sequence[SolverPoint], label: str, place: int) -> None:
     found = sorted((point.steps, float("nan") if point.value is None else point.value) for point in points)
     order = 5 if any(point.is_trained for point in points) else 3
     colour = SCHEME_COLOURS.get(points[0].scheme, PALETTE[place % len(PALETTE)])
     axes.plot(*zip(*found, strict=True), marker=MARKERS[place % len(MARKERS)], color=colour, label=label, zorder=order)
 
 
-def _solver_axes(axes: Any, grid: SolverGrid, yardstick: Yardstick, part: str) -> None:
+def _solver_axes(axes: "Axes", grid: SolverGrid, yardstick: Yardstick, part: str) -> None:
     axes.set(xscale="log", xlabel="steps in depth at run time", ylabel=yardstick.axis(part))
     if not yardstick.is_percent and wide_range([point.value for point in grid.points]):
         axes.set_yscale("log")
@@ -152,7 +156,7 @@ def compression_figure(curve: CompressionCurve, yardstick: Yardstick, reference:
     return made.svg
 
 
-def _basis_line(axes: Any, points: Sequence[Compressed], label: str, place: int, line: str) -> None:
+def _basis_line(axes: "Axes", points: Sequence[Compressed], label: str, place: int, line: str) -> None:
     if points:
         colour = BASIS_COLOURS.get(points[0].basis, PALETTE[(place + 5) % len(PALETTE)])
         fill = "full" if line == "-" else "none"
@@ -161,7 +165,7 @@ def _basis_line(axes: Any, points: Sequence[Compressed], label: str, place: int,
         axes.plot(places, values, line, label=label, **style)
 
 
-def _reference(axes: Any, yardstick: Yardstick, reference: float | None) -> None:
+def _reference(axes: "Axes", yardstick: Yardstick, reference: float | None) -> None:
     """A band of what is close to the model as trained."""
     if reference is not None:
         label = f"within {yardstick.margin} of {yardstick.base}"
@@ -169,7 +173,7 @@ def _reference(axes: Any, yardstick: Yardstick, reference: float | None) -> None
         axes.axhspan(*ends, color=GRID, alpha=0.9, zorder=0.5, linewidth=0, label=label)
 
 
-def _ample(axes: Any, yardstick: Yardstick) -> None:
+def _ample(axes: "Axes", yardstick: Yardstick) -> None:
     """At least a few points of height, so that chance does not look like an effect."""
     axes.use_sticky_edges = False
     axes.autoscale_view()
@@ -179,17 +183,17 @@ def _ample(axes: Any, yardstick: Yardstick) -> None:
         axes.set_ylim(low - 0.9 * extra, high + 0.1 * extra)
 
 
-def _legend(figure: Any, axes: Any, columns: int = 3) -> None:
+def _legend(figure: "Figure", axes: "Axes", columns: int = 3) -> None:
     """Below the axes, where it hides nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns, columnspacing=1.4)
 
 
-def _circle(axes: Any, points: Iterable[tuple[float, float]], label: str) -> None:
+def _circle(axes: "Axes", points: Iterable[tuple[float, float]], label: str) -> None:
     for place, value in points:
         axes.plot([place], [value], linestyle="none", label=label, **OWN)
 
 
-def _lost(axes: Any, points: Iterable[tuple[float, float | None]]) -> None:
+def _lost(axes: "Axes", points: Iterable[tuple[float, float | None]]) -> None:
     """Crosses at the foot of the axes for what is not finite."""
     places = sorted({place for place, value in points if value is None})
     if places:
@@ -223,7 +227,7 @@ def overview_figure(series: dict[str, Points], yardstick: Yardstick, part: str) 
         values = [value for points in series.values() for _, value in points]
         if not yardstick.is_percent and wide_range(values):
             axes.set_yscale("log")
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.get_major_locator().set_params(integer=True)  # pyright: ignore[reportCallIssue]
         _legend(made.figure, axes, 2)
     return made.svg
 

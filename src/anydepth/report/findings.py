@@ -1,8 +1,9 @@
 """Everything a report says of one run, found before a word of it is written."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from anydepth.data.table import Table
 from anydepth.deploy.sweeps.result import Sweep
 from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.errors import ConfigError, DataError, ModelFileError, NumericalError, StorageError
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import METRIC, Score, evaluate
 from anydepth.measure.form_curves import CompressionCurve, SolverGrid, compression_curve, solver_grid
 from anydepth.measure.predictions import without_blocks
@@ -46,7 +48,7 @@ class Measured:
     bare: float | None
     """The metric without the blocks; None where the outputs are not finite."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         return {
             "examples": self.examples,
             "value": None if self.score is None else self.score.value,
@@ -62,7 +64,7 @@ class Findings:
 
     run: Run
     split: str
-    metrics: list[dict[str, Any]]
+    metrics: list[JsonObject]
     counts: dict[str, int] = field(default_factory=dict)
     """Examples of each part that was read."""
     model: Model | None = None
@@ -123,7 +125,7 @@ def _tables(run: Run, root: Path | None, split: str) -> dict[str, Table]:
     return {part: dataset.part(part) for part in get_args(Part) if part in ("train", "validation", split)}
 
 
-def swept_in(run: Run, split: str) -> dict[str, Any]:
+def swept_in(run: Run, split: str) -> JsonObject:
     """The finished sweep on this part of the data, else on the part that chooses."""
     try:
         return {"sweep": sweep_of(run, split) or sweep_of(run)}
@@ -152,7 +154,7 @@ def measure(network: nn.Module, table: Table, run: Run, report: Report | None) -
     return Measured(len(table), score, grid, curve, None if bare is None else bare.value)
 
 
-def _judged(model: nn.Module, judge: Any) -> Score | None:
+def _judged(model: nn.Module, judge: Callable[[nn.Module], Score]) -> Score | None:
     try:
         return judge(model)
     except NumericalError:

@@ -3,11 +3,11 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from anydepth import artifact
 from anydepth.errors import AnydepthError, ConfigError, ModelFileError, printable
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import METRIC
 from anydepth.report import figures, html
 from anydepth.report.curves import Points, last_value, logged, read_curves
@@ -28,9 +28,9 @@ class Entry:
     name: str
     folder: Path
     run: Run | None = None
-    metrics: list[dict[str, Any]] = field(default_factory=list)
+    metrics: list[JsonObject] = field(default_factory=list)
     hash: str | None = None
-    shape: dict[str, Any] = field(default_factory=dict)
+    shape: JsonObject = field(default_factory=dict)
     """weights, solver, parameters, nfe."""
     problem: str = ""
 
@@ -64,7 +64,7 @@ def _entry(root: Path, folder: Path) -> Entry:
         return Entry(name, folder, problem=str(error))
 
 
-def _shape(run: Run, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+def _shape(run: Run, metrics: list[JsonObject]) -> JsonObject:
     """What the model is: as logged at the end of its training, or as it is on disk."""
     logged = next((line for line in reversed(metrics) if line.get("kind") == "epoch"), None)
     if logged is not None or not run.is_finished:
@@ -121,7 +121,7 @@ def _cells(entry: Entry, names: dict[str, str]) -> list[str]:
     return [shape["weights"] or NONE, shape["solver"] or NONE, *shown, kin]
 
 
-def _epochs(metrics: list[dict[str, Any]]) -> int | None:
+def _epochs(metrics: list[JsonObject]) -> int | None:
     return last_value([line for line in metrics if line.get("kind") == "epoch"], "epoch")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from anydepth import artifact
 from anydepth.report import details, html, sections
@@ -39,7 +38,7 @@ class ReportResult:
     path: Path
     findings: Findings
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """JSON values."""
         found = self.findings
         lines = [] if found.model is None else [each.describe() for each in found.model.lines]

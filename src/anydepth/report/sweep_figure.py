@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from io import BytesIO
+from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anydepth import artifact
-from anydepth.deploy.sweeps.result import FormRow, Sweep
+from anydepth.deploy.sweeps.result import DepthRow, FormRow, Sweep
 from anydepth.measure.paired import RISING, closeness, shown
 from anydepth.report.drawing import FAINT, INK, PALETTE, SOFT, drawing, plain, wide_range
 from anydepth.report.figures import OWN, short_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS = (("parameters", "parameters"), ("latency_ms", "latency (ms)"))
 SPAN = 30.0
@@ -51,13 +56,18 @@ def sweep_panels(sweep: Sweep) -> list[tuple[str, list[Spot]]]:
     return found
 
 
-def _spots(axes: Any, sweep: Sweep, cost: str) -> list[Spot]:
+def _spots(axes: "Axes", sweep: Sweep, cost: str) -> list[Spot]:
     """Forms that are shown; those of the front last, so that they lie on top."""
     floor, front = _floor(sweep), sweep.front_by(cost)
     seen = sorted((row for row in sweep.rows if _is_seen(row, floor)), key=lambda row: row in front)
-    places = axes.transData.transform([(getattr(row, cost), row.value) for row in seen])
+    places = axes.transData.transform([(getattr(row, cost), _value(row)) for row in seen])
     shares = axes.figure.transSubfigure.inverted().transform(places)
     return [Spot(row, 100 * x, 100 * (1 - y), row in front) for row, (x, y) in zip(seen, shares.tolist(), strict=True)]
+
+
+def _value(row: FormRow | DepthRow) -> float:
+    """Not a number where it is not known, which is not drawn."""
+    return nan if row.value is None else row.value
 
 
 def draw_sweep(sweep: Sweep, path: Path) -> None:
@@ -69,7 +79,7 @@ def draw_sweep(sweep: Sweep, path: Path) -> None:
     artifact.write_bytes(path, image.getvalue())
 
 
-def _draw(figure: Any, sweep: Sweep, chosen: tuple[tuple[str, str], ...] = PANELS) -> None:
+def _draw(figure: "Figure", sweep: Sweep, chosen: tuple[tuple[str, str], ...] = PANELS) -> None:
     panels = figure.subplots(1, len(chosen), sharey=True, squeeze=False)[0]
     floor = _floor(sweep)
     for axes, (cost, label) in zip(panels, chosen, strict=True):
@@ -84,21 +94,23 @@ def _draw(figure: Any, sweep: Sweep, chosen: tuple[tuple[str, str], ...] = PANEL
     figure.legend(*handles, loc="outside lower center", ncols=2 * len(chosen), columnspacing=1.6)
 
 
-def _panel(axes: Any, sweep: Sweep, cost: str, floor: float | None) -> None:
+def _panel(axes: "Axes", sweep: Sweep, cost: str, floor: float | None) -> None:
     front, best = sweep.front_by(cost), sweep.cheapest_close(cost)
     star = f"cheapest within {closeness(sweep.metric)} of it"
     others = [row for row in sweep.rows if row not in front and _is_seen(row, floor)]
-    line = [(getattr(row, cost), row.value) for row in front if _is_seen(row, floor)]
-    axes.scatter([getattr(r, cost) for r in others], [r.value for r in others], s=16, color=OTHER, label="other forms")
+    line = [(getattr(row, cost), _value(row)) for row in front if _is_seen(row, floor)]
+    axes.scatter(
+        [getattr(r, cost) for r in others], [_value(r) for r in others], s=16, color=OTHER, label="other forms"
+    )
     axes.plot(
         *zip(*line, strict=True), drawstyle="steps-post", color=FRONT, marker="o", markersize=6, label="Pareto front"
     )
     source = sweep.source
-    axes.plot([getattr(source, cost)], [source.value], linestyle="none", label="as trained", **OWN)
+    axes.plot([getattr(source, cost)], [_value(source)], linestyle="none", label="as trained", **OWN)
     if cost == "latency_ms" and sweep.anytime:
-        spots = [(row.latency_ms, row.value) for row in sweep.anytime]
+        spots = [(row.latency_ms, _value(row)) for row in sweep.anytime]
         axes.plot(*zip(*spots, strict=True), "D", color=PALETTE[2], markersize=6, label="a depth for every example")
-    axes.plot([getattr(best, cost)], [best.value], "*", markersize=17, color=PALETTE[1], zorder=7, label=star)
+    axes.plot([getattr(best, cost)], [_value(best)], "*", markersize=17, color=PALETTE[1], zorder=7, label=star)
     if wide_range([getattr(row, cost) for row in sweep.rows]):
         _logarithmic(axes)
     for row, offset, weight in _labelled(front, best, floor):
@@ -108,7 +120,7 @@ def _panel(axes: Any, sweep: Sweep, cost: str, floor: float | None) -> None:
     axes.annotate(detail, (0, 1), xycoords="axes fraction", xytext=(0, 8), textcoords="offset points", color=SOFT)
 
 
-def _logarithmic(axes: Any) -> None:
+def _logarithmic(axes: "Axes") -> None:
     """With a few plain numbers below."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -137,7 +149,7 @@ def _labelled(
     return found if cheapest is best else [*found, (cheapest, (10, -13), "normal")]
 
 
-def _label(axes: Any, row: FormRow, cost: str, offset: tuple[float, float], weight: str) -> None:
+def _label(axes: "Axes", row: FormRow, cost: str, offset: tuple[float, float], weight: str) -> None:
     """To the right of a point and below, on white."""
     axes.annotate(
         plain(row.name),
@@ -165,7 +177,7 @@ def _is_seen(row: FormRow, floor: float | None) -> bool:
     return row.value is not None and (floor is None or row.value >= floor)
 
 
-def _heights(axes: Any, sweep: Sweep, floor: float | None) -> None:
+def _heights(axes: "Axes", sweep: Sweep, floor: float | None) -> None:
     """Room for labels, and a word about what is not shown."""
     values = [row.value for row in sweep.rows if row.value is not None and _is_seen(row, floor)]
     if sweep.metric not in RISING and wide_range(values):

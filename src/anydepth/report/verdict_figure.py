@@ -2,7 +2,7 @@
 
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from anydepth import artifact
 from anydepth.depth.schemes import SCHEMES
@@ -11,6 +11,9 @@ from anydepth.measure.predictions import Margin
 from anydepth.report.drawing import MARKERS, PALETTE, SCHEME_COLOURS, SOFT, drawing, plain
 from anydepth.verdict.check import Verdict
 from anydepth.verdict.row import SolverRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 KINDS = ("png", "svg", "pdf")
 
@@ -38,7 +41,7 @@ def draw_verdict(verdict: Verdict, path: Path) -> None:
     artifact.write_bytes(path, image.getvalue())
 
 
-def _errors(axes: Any, verdict: Verdict) -> None:
+def _errors(axes: "Axes", verdict: Verdict) -> None:
     """Distance from the finest outputs over the step; over evaluations where solvers choose their own steps."""
     rows = [row for row in (*verdict.table, *verdict.coarser) if row.error]
     by_step = verdict.step is not None
@@ -70,13 +73,13 @@ def _place(row: SolverRow, by_step: bool) -> float:
     return (row.step or 0.0) if by_step else float(row.nfe)
 
 
-def _slope(axes: Any, points: list[tuple[float, float]], order: int, colour: str) -> None:
+def _slope(axes: "Axes", points: list[tuple[float, float]], order: int, colour: str) -> None:
     """h^order through the smallest step, far enough to be seen."""
     (first, error), last = points[0], min(points[-1][0], 4 * points[0][0])
     axes.plot([first, last], [error, error * (last / first) ** order], "--", linewidth=1, color=colour, alpha=0.6)
 
 
-def _margins(axes: Any, margin: Margin) -> None:
+def _margins(axes: "Axes", margin: Margin) -> None:
     """How many predictions have a margin, and an error, of at most so much."""
     shares = [100 * i / (len(margin.margins) - 1) for i in range(len(margin.margins))]
     smallest = min((x for x in (*margin.margins, *margin.errors) if x > 0), default=1e-6)

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import isfinite
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.passes import Kind
 from anydepth.depth.times import Instant, Side
+from anydepth.json_values import JsonObject
 from anydepth.surgery.blocks import blocks_of
 
 DEPTHS, COORDINATES, MOST_BREAKS = 129, 6, 512
@@ -35,7 +35,7 @@ class WeightLines:
     lines: tuple[tuple[float, ...], ...]
     roughness: float
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values; what is not finite is null."""
         lines = [[_finite(value) for value in line] for line in self.lines]
         return asdict(self) | {"lines": lines, "roughness": _finite(self.roughness)}

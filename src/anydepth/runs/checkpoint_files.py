@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from anydepth import artifact
 from anydepth.artifact.writing import staged
 from anydepth.errors import ModelFileError
+from anydepth.json_values import JsonObject
 from anydepth.runs.progress import Progress
 
 FORMAT, VERSION = "anydepth-checkpoint", 1
@@ -30,8 +31,8 @@ class Contents(BaseModel):
     progress: Progress
     metrics_bytes: int = Field(ge=0, le=2**40)
     """How much of the metrics belongs to it."""
-    blocks: dict[str, Any]
-    average_blocks: dict[str, Any] | None = None
+    blocks: JsonObject
+    average_blocks: JsonObject | None = None
 
 
 class Manifest(Contents):
@@ -41,7 +42,7 @@ class Manifest(Contents):
     version: int = VERSION
     sha256: str
     """Of the tensors."""
-    tensors: dict[str, Any]
+    tensors: JsonObject
     seal: str = ""
 
 

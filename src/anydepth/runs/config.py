@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, Validati
 
 from anydepth.data.order import count_or_share
 from anydepth.errors import ConfigError, choices
+from anydepth.json_values import JsonObject
 from anydepth.runs.control import ControlSettings, NoControl
 from anydepth.runs.depth_settings import AnyDepthSettings
 from anydepth.runs.settings import Count, NotNegative, Seed, Settings, Share, Whole
@@ -17,7 +18,7 @@ HeldOut = Annotated[float, Field(ge=0, le=1e9), WrapValidator(count_or_share), P
 class DataSettings(Settings):
     name: str
     """A registered dataset."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Options of that dataset."""
     validation: HeldOut | None = None
     """Training examples held out: a whole number, or a share below 1. None: the dataset's own part, else a tenth."""
@@ -44,7 +45,7 @@ def _is_gradient_mode(name: str) -> str:
 class ModelSettings(Settings):
     name: str
     """A registered model."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Options of that model; what the data decides (classes, image size) is filled in."""
     gradient: Annotated[str, AfterValidator(_is_gradient_mode)] = "backprop"
     """How gradients pass through the blocks: a mode of the solvers."""
@@ -172,7 +173,7 @@ class RefineSettings(Settings):
     """How often a model grows at most when its loss stalls."""
     rule: str = "nested"
     """A registered rule for the next size and number of steps."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """Options of that rule."""
     method: Literal["interpolate", "project"] = "interpolate"
     """How the weights are moved to the new size."""
@@ -223,7 +224,7 @@ class RunConfig(Settings):
     """How the solver's steps are chosen while the model trains."""
     evaluation: EvaluationSettings = EvaluationSettings()
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonObject:
         """As JSON values."""
         return self.model_dump(mode="json")
 
@@ -276,7 +277,7 @@ def _walk(path: list[str]) -> tuple[list[str], list[str]]:
     return shown, list(group.model_fields) if is_group else []
 
 
-def _only(annotation: Any) -> Any:
+def _only(annotation: object) -> Any:
     """The group of an annotation that may also be null; other annotations as they are."""
     parts = getattr(annotation, "__args__", ())
     return (
@@ -284,7 +285,7 @@ def _only(annotation: Any) -> Any:
     )
 
 
-def _variants(annotation: Any) -> list[Any]:
+def _variants(annotation: object) -> list[type[BaseModel]]:
     """The groups in a union, whose names tell them apart, in a list, or in what may be null."""
     inside = [part for part in getattr(annotation, "__args__", ()) if part is not Ellipsis]
     found = [v for v in inside if isinstance(v, type) and issubclass(v, BaseModel)]

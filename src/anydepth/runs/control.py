@@ -1,9 +1,10 @@
 """Settings of the step controllers."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from anydepth.json_values import JsonObject
 from anydepth.runs.settings import Count, Settings
 
 Steps = Annotated[int, Field(ge=1, le=16_384)]
@@ -84,7 +85,7 @@ class OwnControl(Settings):
     name: Literal["own"] = "own"
     controller: str
     """Its name."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: JsonObject = Field(default_factory=dict)
     """What it is made with."""
 
 

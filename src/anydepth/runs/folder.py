@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -19,6 +18,7 @@ from anydepth.artifact.writing import staged
 from anydepth.data.dataset import Dataset
 from anydepth.data.facts import Facts
 from anydepth.errors import ConfigError, ModelFileError, StorageError
+from anydepth.json_values import JsonObject
 from anydepth.runs.checkpoint_files import FOLDER as CHECKPOINTS
 from anydepth.runs.config import RunConfig, read_config
 from anydepth.runs.foreign_parts import DATA_KINDS, MODEL_KINDS, Need, check_needs, depth_needs
@@ -37,7 +37,7 @@ class Record(BaseModel):
 
     format: str = FORMAT
     version: int = VERSION
-    config: dict[str, Any]
+    config: dict[str, object]
     facts: Facts
     versions: dict[str, str]
     threads: int
@@ -45,7 +45,7 @@ class Record(BaseModel):
     created: str
     parent: str | None = None
     """SHA-256 of the model.json that this model was made from."""
-    transform: dict[str, Any] | None = None
+    transform: dict[str, object] | None = None
     """What was done to the parent."""
     lineage: tuple[str, ...] = ()
     """One line for every ancestor, the oldest first."""
@@ -113,7 +113,7 @@ class Run:
         kept = Path(self.record.data_directory) if self.record.data_directory else None
         return kept if kept is not None and kept.is_dir() else None
 
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[JsonObject]:
         """All lines of metrics; a run that was never trained has none."""
         return read_metrics(self.folder / METRICS)
 
@@ -135,7 +135,7 @@ class Run:
         """Drop lines of metrics that were written after a checkpoint."""
         keep_first(self.folder / METRICS, size)
 
-    def log(self, line: Mapping[str, Any]) -> None:
+    def log(self, line: Mapping[str, object]) -> None:
         """Add a line of metrics."""
         add_line(self.folder / METRICS, line)
 
@@ -150,7 +150,7 @@ def new_run(
     config: RunConfig,
     facts: Facts,
     parent: Run | None = None,
-    transform: dict[str, Any] | None = None,
+    transform: dict[str, object] | None = None,
     training_data: str = "",
     data: Path | None = None,
     needs: tuple[Need, ...] = (),
@@ -247,7 +247,7 @@ def discard_run(folder: Path) -> None:
         checkpoint.unlink(missing_ok=True)
 
 
-def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[str, Any]) -> Run:
+def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[str, object]) -> Run:
     """A new run whose model was made from another run's: the whole folder, or nothing of it."""
     check_vacant(folder)
     if is_half_made(folder):

@@ -43,7 +43,7 @@ def need_of(registry: Registry[Any], name: object) -> Need | None:
     return None if f"{module}.".startswith(_OWN) else Need(kind=registry.kind, name=name, module=module)
 
 
-def depth_needs(model: nn.Module, config: Mapping[str, Any]) -> tuple[Need, ...]:
+def depth_needs(model: nn.Module, config: Mapping[str, object]) -> tuple[Need, ...]:
     """The bases, evolutions and schemes of a model's blocks, and those that a config names."""
     named = dict.fromkeys((*_named(describe_blocks(model)), *_named(config)))
     kinds = {registry.kind: registry for registry in DEPTH_KINDS}
@@ -51,7 +51,7 @@ def depth_needs(model: nn.Module, config: Mapping[str, Any]) -> tuple[Need, ...]
     return tuple(need for need in found if need is not None)
 
 
-def _named(values: Any) -> Iterator[tuple[str, str]]:
+def _named(values: object) -> Iterator[tuple[str, str]]:
     """Everything of the form {kind: name} inside of JSON values."""
     if isinstance(values, Mapping):
         for key, value in values.items():

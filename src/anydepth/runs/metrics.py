@@ -3,11 +3,11 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from anydepth import artifact
 from anydepth.artifact.reading import parse_json
 from anydepth.errors import ModelFileError, StorageError
+from anydepth.json_values import JsonObject
 
 _LARGEST = 2**28
 _NEEDED = {
@@ -21,7 +21,7 @@ _NEEDED = {
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[JsonObject]:
     """All whole lines; an unfinished last one, which a killed process leaves, does not count."""
     if not os.path.lexists(path):
         return []
@@ -29,7 +29,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     return [_read_line(line, f"{path} line {number}") for number, line in enumerate(whole.split(b"\n"), 1) if whole]
 
 
-def _read_line(content: bytes, place: str) -> dict[str, Any]:
+def _read_line(content: bytes, place: str) -> JsonObject:
     line = parse_json(content, place)
     kind = line.get("kind")
     if not isinstance(kind, str) or kind not in _NEEDED:
@@ -44,7 +44,7 @@ def size_of(path: Path) -> int:
     return os.lstat(path).st_size if os.path.lexists(path) else 0
 
 
-def add_line(path: Path, line: Mapping[str, Any]) -> None:
+def add_line(path: Path, line: Mapping[str, object]) -> None:
     """Add a line; if that fails, nothing of it stays."""
     content = artifact.json_bytes(line, compact=True, keep_order=True)
     before = size_of(path)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any
 
 from anydepth.errors import ConfigError
 from anydepth.runs.config import RunConfig, read_config
@@ -30,7 +29,7 @@ def _parsed(setting: str) -> tuple[list[str], str]:
     return path, text.strip()
 
 
-def _value(text: str) -> Any:
+def _value(text: str) -> object:
     """JSON where it is JSON, else the text itself."""
     try:
         return json.loads(text)
@@ -38,7 +37,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _put(values: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+def _put(values: dict[str, object], path: list[str], value: object) -> dict[str, object]:
     values = deepcopy(values)
     group = values
     for depth, part in enumerate(path[:-1]):
@@ -54,7 +53,7 @@ def _put(values: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
     return values
 
 
-def _become(group: dict[str, Any], union: str, name: Any) -> None:
+def _become(group: dict[str, object], union: str, name: object) -> None:
     """Drop what the newly named variant does not have, and defaults, since it has its own."""
     classes = RunConfig.model_fields[union].annotation.__args__  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     variants = {variant.model_fields["name"].default: variant for variant in classes}

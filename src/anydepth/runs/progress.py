@@ -1,7 +1,7 @@
 """Where a training is."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -35,7 +35,7 @@ class Progress:
     """The lowest validation loss since the model grew, where it grows when that stalls."""
     waited: Whole = 0
     """Validations since then that were no better."""
-    memory: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, object] = field(default_factory=dict)
     """What the step controller remembers, in JSON values."""
 
     def accounts(self, is_controlled: bool) -> dict[str, int]:
@@ -68,4 +68,4 @@ class Watch:
 
     def step(self, status: Status) -> None: ...
 
-    def event(self, line: dict[str, Any]) -> None: ...
+    def event(self, line: dict[str, object]) -> None: ...

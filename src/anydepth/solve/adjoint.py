@@ -8,11 +8,11 @@ K(s - t)^T gamma(s), where eq 7c has a factor that would make it vanish.)
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from anydepth.depth.bases.base import locate
 from anydepth.depth.grids import Grid
@@ -93,11 +93,20 @@ Back = Callable[[State, Sequence[State], State, Sequence[Tensor]], Sequence[Tens
 """Gradients from the result, the states before it, the result's gradient and the tensors given."""
 
 
+class Kept(FunctionCtx):
+    """What the pass keeps for its way back."""
+
+    back: Back
+    width: int
+    count: int
+    saved_tensors: tuple[Tensor, ...]
+
+
 class AdjointSolve(torch.autograd.Function):
     """The result of a pass, and by solving back the gradients of all tensors given."""
 
     @staticmethod
-    def forward(ctx: Any, forward: Forward, back: Back, width: int, *tensors: Tensor) -> State:
+    def forward(ctx: Kept, forward: Forward, back: Back, width: int, *tensors: Tensor) -> State:
         result, states = forward()
         ctx.back, ctx.width, ctx.count = back, width, len(states)
         # Saved as autograd saves, so that nothing holds the result but its users, and all is freed with the graph.
@@ -106,7 +115,7 @@ class AdjointSolve(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, *grads: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         saved, width = ctx.saved_tensors, ctx.width
         pieces = [saved[i : i + width] for i in range(0, (ctx.count + 1) * width, width)]
         found = ctx.back(pieces[0], pieces[1:], grads, saved[(ctx.count + 1) * width :])

@@ -1,10 +1,11 @@
 """Gradients by running again: pieces of the forward pass that keep their inputs only."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 from torch.utils.checkpoint import checkpoint
 
 from anydepth.errors import UnitError
@@ -50,7 +51,7 @@ class RepeatableStages(Protocol):
         """All tensors that the stages read."""
         ...
 
-    def on(self, field: Any, names: Mapping[int, Tensor]) -> Stages:
+    def on(self, field: object, names: Mapping[int, Tensor]) -> Stages:
         """The same stages of a field made again."""
         ...
 
@@ -87,18 +88,25 @@ class Piece:
             field.close()
 
 
+class Kept(FunctionCtx):
+    """What a piece keeps for its backward pass."""
+
+    piece: Piece
+    saved_tensors: tuple[Tensor, ...]
+
+
 class Recomputed(torch.autograd.Function):
     """A piece that keeps its inputs only, and runs again when its gradient is asked for."""
 
     @staticmethod
-    def forward(ctx: Any, piece: Piece, *tensors: Tensor) -> State:
+    def forward(ctx: Kept, piece: Piece, *tensors: Tensor) -> State:
         ctx.piece = piece
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors)
         return piece.run(piece.stages, tensors[: piece.width])
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, *grads: Tensor | None) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         again = torch.is_grad_enabled()
         with torch.enable_grad():
             tensors = tuple(_apart(t, again) for t in ctx.saved_tensors)

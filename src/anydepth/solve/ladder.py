@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from anydepth.depth.grids import Grid
 from anydepth.depth.schemes import SCHEMES
+from anydepth.solve.adaptive import Tolerance
 from anydepth.solve.solver import Solver
 
 TIGHTER, LONGER = 0.1, 4
@@ -17,13 +18,13 @@ def finer(solver: Solver, level: int, floor: float = 0.0) -> Solver:
     """
     if solver.grid is not None:
         return replace(solver, grid=solver.grid.refined(2**level))
-    found, factor = solver.describe(), TIGHTER**level
-    if found["rtol"] > 0:
-        factor = max(factor, min(1.0, floor / found["rtol"]))
+    found, factor = solver.tolerance or Tolerance(), TIGHTER**level
+    if found.rtol > 0:
+        factor = max(factor, min(1.0, floor / found.rtol))
     if factor == 1:
         return solver
-    limits = {"rtol": found["rtol"] * factor, "atol": found["atol"] * factor}
-    return solver.changed(**limits, max_steps=found["max_steps"] * LONGER**level)
+    most = found.max_steps * LONGER**level
+    return solver.changed(rtol=found.rtol * factor, atol=found.atol * factor, max_steps=most)
 
 
 def raised(solver: Solver, scheme: str) -> Solver:

@@ -37,7 +37,7 @@ def odeint(
     breakpoints: Iterable[TimeLike] = (),
     gradient: str = "backprop",
     per_example: bool = False,
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
 ) -> Tensor | State:
     """The solution of dy/dt = f(t, y), y(t[0]) = y0, at every time of t, on a new leading axis.
 
@@ -89,12 +89,12 @@ class FunctionField:
     scale = Fraction(1)
 
     def __init__(
-        self, f: VectorField, is_tuple: bool, y0: State, breakpoints: Sequence[Fraction], args: tuple[Any, ...] = ()
+        self, f: VectorField, is_tuple: bool, y0: State, breakpoints: Sequence[Fraction], args: tuple[object, ...] = ()
     ):
         self.f, self.is_tuple, self.breakpoints, self.args = f, is_tuple, breakpoints, args
         self.like, self.dtypes = y0[0], [part.dtype for part in y0]
 
-    def slope(self, time: Tensor, y: State, args: tuple[Any, ...]) -> State:
+    def slope(self, time: Tensor, y: State, args: tuple[object, ...]) -> State:
         given = tuple(part.to(dtype) for part, dtype in zip(y, self.dtypes, strict=True))
         slope = self.f(time, given if self.is_tuple else given[0], *args)
         return checked_slope(slope, y, self.is_tuple, "f", "y0")

@@ -89,8 +89,8 @@ class Plan:
         widths = [b - a for a, b in pairwise(grid.times)]
         made = {width: make_step(scheme, width * scale) for width in set(widths)}
         self.steps = tuple(made[width] for width in widths)
-        self._readings: dict[Any, Any] = {}
-        self.kept: dict[Any, Any] = {}
+        self._readings: dict[object, Any] = {}
+        self.kept: dict[object, Any] = {}
         """What others work out for this plan once and for all."""
 
     def reading(self, function: Readable[Found]) -> Found:

@@ -1,12 +1,34 @@
 """How a block is run: a scheme on a fixed grid, or an embedded pair that chooses its own steps."""
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
 from anydepth.depth.grids import Grid, GridLike, unit_grid
 from anydepth.depth.schemes import SCHEMES, Scheme
 from anydepth.errors import ConfigError
 from anydepth.solve.adaptive import Tolerance
+
+
+class StepSettings(TypedDict, total=False):
+    """How a scheme steps: in so many steps, or within tolerances."""
+
+    steps: GridLike | None
+    rtol: float | None
+    atol: float | None
+    max_steps: int | None
+    per_example: bool | None
+
+
+class SolverSettings(StepSettings, total=False):
+    """The keyword arguments of `Solver.changed`."""
+
+    scheme: str | None
+
+
+class DescribedSolver(StepSettings):
+    """Keyword arguments that give a solver from scratch, as JSON values."""
+
+    scheme: str
 
 
 @dataclass(frozen=True)
@@ -51,12 +73,18 @@ class Solver:
         """The number of steps, if that is fixed."""
         return None if self.grid is None else self.grid.steps
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> DescribedSolver:
         """Keyword arguments for `changed` that give this solver."""
         if self.grid is not None:
             return {"scheme": self.scheme.name, "steps": self.grid.describe()}
-        tolerance = self.tolerance or Tolerance()
-        return {"scheme": self.scheme.name, **asdict(tolerance)}
+        limits = self.tolerance or Tolerance()
+        return {
+            "scheme": self.scheme.name,
+            "rtol": limits.rtol,
+            "atol": limits.atol,
+            "max_steps": limits.max_steps,
+            "per_example": limits.per_example,
+        }
 
     def __str__(self) -> str:
         if self.tolerance is not None:
@@ -65,6 +93,6 @@ class Solver:
         return f"{self.scheme.name} x {self.steps}"
 
 
-def make_solver(**settings: Any) -> Solver:
+def make_solver(scheme: str, **settings: Unpack[StepSettings]) -> Solver:
     """A solver from scratch; the keyword arguments of `Solver.changed`."""
-    return Solver(SCHEMES[settings["scheme"]]).changed(**settings)
+    return Solver(SCHEMES[scheme]).changed(**settings)

@@ -14,11 +14,12 @@ from anydepth.errors import NumericalError, ShapeError
 State = tuple[Tensor, ...]
 
 
-def parts_of(x: Any, name: str = "x") -> State:
+def parts_of(x: object, name: str = "x") -> State:
     """x as a tuple of floating-point tensors."""
-    parts = x if isinstance(x, tuple) else (x,)
-    if not parts or not all(isinstance(part, Tensor) and part.is_floating_point() for part in parts):
-        got = ", ".join(str(part.dtype) if isinstance(part, Tensor) else type(part).__name__ for part in parts)
+    given = x if isinstance(x, tuple) else (x,)
+    parts = tuple(part for part in given if isinstance(part, Tensor) and part.is_floating_point())
+    if not parts or len(parts) < len(given):
+        got = ", ".join(str(part.dtype) if isinstance(part, Tensor) else type(part).__name__ for part in given)
         raise ShapeError(f"{name} must be a floating-point tensor or a tuple of them, got {got or 'an empty tuple'}")
     return parts
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -118,10 +118,13 @@ def count_of(y: State) -> int:
     return len(y[0])
 
 
-def picked(given: Any, rows: Tensor, count: int) -> Any:
+Given = TypeVar("Given")
+
+
+def picked(given: Given, rows: Tensor, count: int) -> Given:
     """Extra arguments of some examples: tensors with a batch axis give their rows, those of one row are shared."""
 
-    def pick(leaf: Any) -> Any:
+    def pick(leaf: object) -> object:
         if not isinstance(leaf, Tensor) or leaf.dim() == 0 or len(leaf) == 1:
             return leaf
         if len(leaf) != count:

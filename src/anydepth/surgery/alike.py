@@ -36,7 +36,7 @@ def difference(one: nn.Module, other: nn.Module, ignored: Sequence[str]) -> str 
     return _tensors(one, other)
 
 
-def varying(layers: Sequence[nn.Module], ignore: Iterable[str]) -> dict[str, tuple[Any, ...]]:
+def varying(layers: Sequence[nn.Module], ignore: Iterable[str]) -> dict[str, tuple[object, ...]]:
     """The settings that may differ among alike layers and do, by dotted name: the value of each layer."""
     ignored = (*INDICES, *ignore)
     tables = [dict(_named_settings(layer)) for layer in layers]
@@ -62,7 +62,7 @@ def _kind(module: nn.Module) -> type:
     return type(module).__mro__[1] if is_parametrized(module) else type(module)
 
 
-def _named_settings(layer: nn.Module) -> Iterator[tuple[str, Any]]:
+def _named_settings(layer: nn.Module) -> Iterator[tuple[str, object]]:
     for path, module in layer.named_modules():
         for key, value in vars(module).items():
             if key not in _NOT_SETTINGS and not key.endswith("_hooks"):
@@ -85,7 +85,7 @@ def _settings(path: str, one: nn.Module, other: nn.Module, ignored: Sequence[str
     return None
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value!r:.40}" if isinstance(value, (int, float, str, tuple)) else f"a {type(value).__name__}"
 
 
@@ -113,14 +113,14 @@ def _same(one: Any, other: Any, depth: int = 0) -> bool:
     return _equal(one, other) or _same_attributes(one, other, depth)
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     try:
         return bool(one == other)
     except (RuntimeError, TypeError, ValueError):
         return False
 
 
-def _same_attributes(one: Any, other: Any, depth: int) -> bool:
+def _same_attributes(one: object, other: object, depth: int) -> bool:
     return bool(getattr(one, "__dict__", None)) and _same(vars(one), vars(other), depth + 1)
 
 

@@ -39,7 +39,7 @@ def blocks_of(model: nn.Module, where: Where = None) -> dict[str, ContinuousBloc
     return chosen
 
 
-def per_block(value: Any, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Any]:
+def per_block(value: object, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Any]:
     """One value for every block, or a mapping by block name."""
     if not isinstance(value, Mapping):
         return dict.fromkeys(blocks, value)

@@ -2,12 +2,12 @@
 
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any
 
 from torch import nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.passes import Kind
+from anydepth.json_values import JsonObject
 from anydepth.surgery.blocks import blocks_of
 from anydepth.weights.protocol import Move
 
@@ -27,7 +27,7 @@ class Form:
         return cls(weights or "none", str(block.solver), *block.counts())
 
     @classmethod
-    def read(cls, described: dict[str, Any]) -> "Form":
+    def read(cls, described: JsonObject) -> "Form":
         return cls(
             str(described["weights"]),
             str(described["solver"]),
@@ -61,13 +61,13 @@ class Change:
         moved = "" if worst is None else f"; largest relative change {self.errors[worst]:.2e} in {worst}"
         return f"{self.operation}: {self.before} -> {self.after}{moved}"
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values; an error that is not finite (such as NaN) becomes null."""
         finite = {name: error if isfinite(error) else None for name, error in self.errors.items()}
         return asdict(self) | {"errors": finite}
 
     @classmethod
-    def read(cls, described: dict[str, Any]) -> "Change":
+    def read(cls, described: JsonObject) -> "Change":
         """The change that `describe` wrote down."""
         before, after = (Form.read(described[key]) for key in ("before", "after"))
         errors = {str(k): float("nan") if v is None else float(v) for k, v in described["errors"].items()}

@@ -1,7 +1,6 @@
 """A moving average of a model that follows its blocks when they are refined or run with another solver."""
 
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +51,7 @@ class EMA(nn.Module):
                 mean.copy_(value)
         self.updates += 1
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         """The averaged model on these inputs."""
         return self.average(*args, **kwargs)
 

@@ -1,7 +1,6 @@
 """What form a model has: basis, size, steps and scheme; and the same model in another form."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -50,12 +49,12 @@ def in_form(model: nn.Module, candidate: Form) -> nn.Module:
     )
 
 
-def _sizes(model: nn.Module, size: int) -> int | dict[str, Any]:
+def _sizes(model: nn.Module, size: int) -> int | dict[str, dict[str, int]]:
     own = {function.size for block in blocks_of(model).values() for function in block.functions.values()}
     return size if len(own) == 1 else sizes_up_to(model, size)
 
 
-def _steps(model: nn.Module, steps: int | None) -> Any:
+def _steps(model: nn.Module, steps: int | None) -> int | dict[str, int] | None:
     own = {name: block.steps for name, block in blocks_of(model).items()}
     if len(set(own.values())) == 1 or steps is None:
         return steps
@@ -69,7 +68,7 @@ def own_basis(model: nn.Module) -> str:
     return names.pop() if len(names) == 1 else MIXED
 
 
-def sizes_up_to(model: nn.Module, size: int) -> dict[str, Any]:
+def sizes_up_to(model: nn.Module, size: int) -> dict[str, dict[str, int]]:
     """For `compress`: no tensor grows by it, those that are smaller than the size stay as large as they are."""
     return {
         name: {tensor: min(size, function.size) for tensor, function in block.functions.items()}

@@ -32,7 +32,7 @@ def from_layers(
     ignore: str | Iterable[str] = (),
     scheme: str = "euler",
     steps: GridLike | None = None,
-    example: Any = None,
+    example: object = None,
     **settings: Any,
 ) -> Any:
     """One block made of L layers that are alike: x_n+1 = layer_n(x_n) is Euler's method for dx/dt = L (layer(x) - x).
@@ -71,7 +71,7 @@ def from_layers(
     return result
 
 
-def _from_list(layers: Any, ignored: Sequence[str], branches: bool, make: Make) -> nn.Module:
+def _from_list(layers: object, ignored: Sequence[str], branches: bool, make: Make) -> nn.Module:
     pieces = pieces_of(named_layers(layers), ignored)
     if branches and len(pieces) > 1:
         raise ConfigError("branches must all be alike: what is between them is not known; give one group at a time")

@@ -71,7 +71,7 @@ def _has_weights(layer: nn.Module) -> bool:
     return next(layer.parameters(), None) is not None
 
 
-def find_lists(model: Any, where: str | Iterable[str] | None, ignored: Sequence[str]) -> dict[str, list[Piece]]:
+def find_lists(model: object, where: str | Iterable[str] | None, ignored: Sequence[str]) -> dict[str, list[Piece]]:
     """The lists of layers to be replaced in a model, by name, outermost only."""
     if not isinstance(model, nn.Module):
         raise ConfigError(f"layers must be a list of modules or a model, got {type(model).__name__}")
@@ -111,7 +111,7 @@ def refill(container: nn.Module, parts: Sequence[tuple[str, nn.Module]]) -> None
     container._modules.update(named)
 
 
-def switch_off(model: nn.Module, path: str) -> dict[str, Any]:
+def switch_off(model: nn.Module, path: str) -> dict[str, object]:
     """Turn off what relies on single layers around a list: caches of keys and values, nested tensors.
 
     Gives what the settings were.
@@ -126,7 +126,7 @@ def switch_off(model: nn.Module, path: str) -> dict[str, Any]:
     return before
 
 
-def switch_on(model: nn.Module, path: str, before: Mapping[str, Any]) -> None:
+def switch_on(model: nn.Module, path: str, before: Mapping[str, object]) -> None:
     """The settings that `switch_off` found, as they were."""
     home = model.get_submodule(path.rpartition(".")[0])
     if "use_nested_tensor" in before:
@@ -142,6 +142,6 @@ def _configs(model: nn.Module, wanted: bool = True) -> list[Any]:
     return [each for each in {id(config): config for config in found}.values() if _cache(each) is wanted]
 
 
-def _cache(config: Any) -> bool | None:
+def _cache(config: object) -> bool | None:
     value = getattr(config, "use_cache", None)
     return value if isinstance(value, bool) else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -19,10 +19,10 @@ Model = TypeVar("Model", bound=nn.Module)
 
 def load_state_dict(
     model: nn.Module,
-    state_dict: Mapping[str, Any],
+    state_dict: Mapping[str, object],
     strict: bool = True,
     optimizer: Optimizer | Iterable[Optimizer] | None = None,
-) -> Any:
+) -> object:
     """`model.load_state_dict`, after which the optimisers hold the model's parameters, in the same groups and order.
 
     Blocks take on the forms of the state dict. What an optimiser remembers about parameters that change their shape is
@@ -58,7 +58,7 @@ def adopt_form(model: nn.Module, path: str | PathLike[str]) -> nn.Module:
 
 def adopt_forms(
     model: Model,
-    forms: Mapping[str, Any],
+    forms: Mapping[str, object],
     origin: str | PathLike[str],
     optimizer: Optimizer | Iterable[Optimizer] | None = None,
 ) -> Model:

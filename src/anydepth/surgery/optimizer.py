@@ -1,7 +1,6 @@
 """Keeping an optimiser in step with parameters that have been replaced."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 from warnings import warn
 
 from torch import Tensor, nn
@@ -27,7 +26,7 @@ def as_optimizers(given: Optimizer | Iterable[Optimizer]) -> list[Optimizer]:
     return [_unwrapped(optimizer) for optimizer in listed]
 
 
-def _unwrapped(optimizer: Any) -> Optimizer:
+def _unwrapped(optimizer: object) -> Optimizer:
     """The optimiser inside the wrappers of Accelerate, Lightning and others, which have it as `optimizer`."""
     while isinstance(inner := getattr(optimizer, "optimizer", None), Optimizer):
         optimizer = inner
@@ -95,5 +94,5 @@ def _move_state(optimizer: Optimizer, replaced: Replaced) -> None:
         )
 
 
-def _moved(value: Any, rule: Callable[[Tensor], Tensor] | None) -> Any:
+def _moved(value: object, rule: Callable[[Tensor], Tensor] | None) -> object:
     return rule(value) if rule is not None and isinstance(value, Tensor) else value

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,8 +25,8 @@ def ranks_of(model: nn.Module) -> dict[nn.Parameter, int]:
 
 
 def param_groups(
-    model: nn.Module, weight_decay: float, spared: str | Iterable[str] = (), **settings: Any
-) -> list[dict[str, Any]]:
+    model: nn.Module, weight_decay: float, spared: str | Iterable[str] = (), **settings: object
+) -> list[dict[str, object]]:
     """Two groups for an optimiser: weights, which decay, and biases, norms and scalars, which do not.
 
     What counts is the number of axes of a tensor in its layer, without a block's leading axis: two or more decay.
@@ -50,7 +50,7 @@ def param_groups(
 
 
 @torch.no_grad()
-def init_(model: Model, fn: Callable[[nn.Module], Any]) -> Model:
+def init_(model: Model, fn: Callable[[nn.Module], None]) -> Model:
     """`model.apply(fn)`, where fn sees units of blocks with the tensors of one depth, once for every basis function.
 
     The function of depth takes the values that fn leaves at the depths that determine it. Tensors that fn does not
@@ -62,7 +62,7 @@ def init_(model: Model, fn: Callable[[nn.Module], Any]) -> Model:
     return model
 
 
-def _apply_outside(module: nn.Module, fn: Callable[[nn.Module], Any]) -> None:
+def _apply_outside(module: nn.Module, fn: Callable[[nn.Module], None]) -> None:
     if isinstance(module, ContinuousBlock):
         return
     for child in module.children():
@@ -70,7 +70,7 @@ def _apply_outside(module: nn.Module, fn: Callable[[nn.Module], Any]) -> None:
     fn(module)
 
 
-def _init_block(block: ContinuousBlock, fn: Callable[[nn.Module], Any]) -> None:
+def _init_block(block: ContinuousBlock, fn: Callable[[nn.Module], None]) -> None:
     samples = {name: _samples(block, name, part) for name, part in block.lifted.items()}
     touched: set[str] = set()
     after: dict[str, Tensor] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import TypeVar
 from warnings import warn
 
 from torch import nn
@@ -30,7 +30,7 @@ EXACT = 1e-6
 
 def refine(
     model: Model,
-    size: int | Mapping[str, Any] | None = None,
+    size: int | Mapping[str, object] | None = None,
     steps: GridLike | Mapping[str, GridLike] | None = None,
     optimizer: Optimizer | Iterable[Optimizer] | None = None,
     method: str = "interpolate",
@@ -66,7 +66,7 @@ def refine(
 def compress(
     model: Model,
     basis: str | None = None,
-    size: int | Mapping[str, Any] | None = None,
+    size: int | Mapping[str, object] | None = None,
     steps: GridLike | Mapping[str, GridLike] | None = None,
     scheme: str | None = None,
     method: str = "project",
@@ -152,8 +152,8 @@ def _apply(
 
 def _planned(
     blocks: Mapping[str, ContinuousBlock],
-    size: Any,
-    steps: Any,
+    size: object,
+    steps: object,
     default: Callable[[ContinuousBlock], Functions],
     basis: str | None = None,
 ) -> dict[str, tuple[Functions, Grid | None]]:
@@ -167,14 +167,14 @@ def _finer(block: ContinuousBlock) -> Grid | None:
     return None if block.grid is None else block.grid.refined()
 
 
-def _grids(steps: Any, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Grid | None]:
+def _grids(steps: object, blocks: Mapping[str, ContinuousBlock]) -> dict[str, Grid | None]:
     return {name: None if given is None else unit_grid(given) for name, given in per_block(steps, blocks).items()}
 
 
 def _functions(
     name: str,
     block: ContinuousBlock,
-    size: Any,
+    size: int | Mapping[str, int] | None,
     basis: str | None,
     default: Callable[[ContinuousBlock], Functions],
 ) -> Functions:

@@ -1,8 +1,7 @@
 """Whether two ways to compute something give the same on an example."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ _LOOSE = 1e-3
 """Relative distances allowed; in less than float64, rounding is carried along by as many layers as there are."""
 
 
-def check_same(layers: Any, made: nn.Module, example: Any, branches: bool) -> None:
+def check_same(layers: nn.Module | Iterable[nn.Module], made: nn.Module, example: object, branches: bool) -> None:
     """Refuse a block whose results on an example are not those of the layers that it was made of."""
     original = layers if isinstance(layers, nn.Module) and not isinstance(layers, nn.ModuleList) else Layers(layers)
     if isinstance(original, Layers):
@@ -33,7 +32,7 @@ def check_same(layers: Any, made: nn.Module, example: Any, branches: bool) -> No
             )
 
 
-def _called(module: nn.Module, example: Any) -> Any:
+def _called(module: nn.Module, example: object) -> object:
     with _at_rest(module), torch.no_grad():
         if isinstance(example, Mapping):
             return module(**example)

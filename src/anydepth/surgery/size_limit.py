@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from math import prod
-from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -23,8 +22,8 @@ class SizeLimit(TorchFunctionMode):
         self.left, self.calls = numbers + _SLACK, 4 * tensors + 100
 
     def __torch_function__(
-        self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+        self, func: Callable, types: Iterable[type], args: tuple = (), kwargs: dict[str, object] | None = None
+    ) -> object:
         kwargs = kwargs or {}
         if func in _BY_SHAPE or func in _BY_RANGE:
             self.left -= _numbers(func, args, kwargs)
@@ -34,7 +33,7 @@ class SizeLimit(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _numbers(func: Callable, args: tuple, kwargs: dict[str, Any]) -> int:
+def _numbers(func: Callable, args: tuple, kwargs: dict[str, object]) -> int:
     given = [*args, *(kwargs[name] for name in ("size", "end", "steps", "n", "m") if name in kwargs)]
     if func is torch.full:
         given = given[:1]

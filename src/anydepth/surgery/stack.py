@@ -18,7 +18,7 @@ class EulerLayer(nn.Module):
         super().__init__()
         self.unit, self.factor, self.time = unit, factor, time
 
-    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Any, *args: object, **kwargs: object) -> Any:
         first: Tensor = x[0] if isinstance(x, tuple) else x
         lead = () if self.time is None else (first.new_tensor(self.time),)
         return _sum(x, self.unit(*lead, x, *args, **kwargs), self.factor)
@@ -33,7 +33,7 @@ class Stack(nn.Module):
     Settings of the layers (`stack.self_attn.batch_first`) can be read as those of each of them could.
     """
 
-    def __init__(self, block: ContinuousBlock | EulerLayer, before: Mapping[str, Any] | None = None):
+    def __init__(self, block: ContinuousBlock | EulerLayer, before: Mapping[str, object] | None = None):
         super().__init__()
         if not isinstance(block.unit, Branch):
             raise UnitError(f"a stack is made of layers, got a block of {type(block.unit).__name__}; use from_layers")
@@ -44,7 +44,7 @@ class Stack(nn.Module):
         """Settings of the model around it that were switched off, as they were."""
         self.block = block
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> object:
         if not args:
             if self.first not in kwargs:
                 raise UnitError(f"a stack of layers needs its state, as first argument or as {self.first}=")
@@ -72,7 +72,7 @@ class Layers(nn.ModuleList):
     is_bare = False
     """Whether the layers are branches f, to be called as x + f(x)."""
 
-    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Any, *args: object, **kwargs: object) -> Any:
         for layer in self:
             out = layer(x, *args, **kwargs)
             out = out[0] if isinstance(out, tuple) and not isinstance(x, tuple) else out

@@ -1,10 +1,10 @@
 """Saving and loading models: model.json, written from the live model, beside model.safetensors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from warnings import warn
 
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.block.form import check_modest, forms_of, is_form, weights_of
 from anydepth.block.roles import unfilled
 from anydepth.errors import AnydepthError, AnydepthWarning, ConfigError, ModelFileError
+from anydepth.json_values import JsonObject
 from anydepth.registry import UnknownPartError
 from anydepth.solve.solver import make_solver
 from anydepth.surgery.blocks import blocks_in
@@ -81,7 +82,7 @@ def _check_ours(path: Path) -> None:
         raise ConfigError(f"{path} is there and describes no model; save under another name, or move it away")
 
 
-def describe_blocks(model: nn.Module) -> dict[str, Any]:
+def describe_blocks(model: nn.Module) -> JsonObject:
     """Every block's solver, weight functions and history, as JSON values."""
     return {name: _describe(block) for name, block in blocks_in(model).items()}
 
@@ -107,7 +108,7 @@ def load(folder: str | PathLike[str], into: nn.Module | None = None, allow_nonfi
     return model
 
 
-def fill(model: nn.Module, blocks: dict[str, Any], tensors: dict[str, Tensor], origin: Path) -> None:
+def fill(model: nn.Module, blocks: JsonObject, tensors: dict[str, Tensor], origin: Path) -> None:
     """Give a model of the same architecture the blocks and tensors of a file; it is unchanged when they do not fit."""
     with _blamed_on(origin):
         check_modest(blocks)
@@ -131,7 +132,7 @@ def _blamed_on(path: Path) -> Iterator[None]:
         raise ModelFileError(f"{path} does not describe this model: {cause}") from error
 
 
-def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor], assign: bool) -> None:
+def _fill(model: nn.Module, described: JsonObject, tensors: dict[str, Tensor], assign: bool) -> None:
     blocks = _matched(model, described)
     prepared = {name: _prepare(name, blocks[name], told) for name, told in described.items()}
     _check_tensors(_expected(model, prepared), tensors)
@@ -142,7 +143,7 @@ def _fill(model: nn.Module, described: dict[str, Any], tensors: dict[str, Tensor
     model.load_state_dict({**tensors, **forms_of(model)}, assign=assign)
 
 
-def _describe(block: ContinuousBlock) -> dict[str, Any]:
+def _describe(block: ContinuousBlock) -> JsonObject:
     return {
         "unit": type(block.unit).__name__,
         "solver": block.solver.describe(),
@@ -153,7 +154,7 @@ def _describe(block: ContinuousBlock) -> dict[str, Any]:
     }
 
 
-def _description(path: Path) -> dict[str, Any]:
+def _description(path: Path) -> JsonObject:
     described = artifact.read_json(path)
     if described.get("format") != FORMAT:
         raise ModelFileError(
@@ -173,7 +174,7 @@ def _description(path: Path) -> dict[str, Any]:
     return described
 
 
-def _whole_pair(place: Place, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _whole_pair(place: Place, allow_nonfinite: bool) -> tuple[JsonObject, dict[str, Tensor]]:
     """The description and the tensors it vouches for; it may still be staged, if saving was killed halfway."""
     waiting = staged(place.model)
     try:
@@ -186,13 +187,13 @@ def _whole_pair(place: Place, allow_nonfinite: bool) -> tuple[dict[str, Any], di
         raise
 
 
-def _pair(place: Place, allow_nonfinite: bool) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _pair(place: Place, allow_nonfinite: bool) -> tuple[JsonObject, dict[str, Tensor]]:
     described = _description(place.model)
     tensors = artifact.read_tensors(place.tensors, described["tensors"], described["sha256"], allow_nonfinite)
     return described, tensors
 
 
-def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
+def _rebuilt(described: JsonObject, folder: Path) -> nn.Module:
     architecture = described.get("architecture")
     if not isinstance(architecture, dict):
         raise ModelFileError(
@@ -201,7 +202,7 @@ def _rebuilt(described: dict[str, Any], folder: Path) -> nn.Module:
     return build(architecture["model"], **architecture["config"])
 
 
-def _matched(model: nn.Module, told: dict[str, Any]) -> dict[str, ContinuousBlock]:
+def _matched(model: nn.Module, told: JsonObject) -> dict[str, ContinuousBlock]:
     blocks = blocks_in(model)
     if blocks.keys() != told.keys():
         raise ModelFileError(f"the file has blocks {_names(told)}, the model has {_names(blocks)}; {_SAME}")
@@ -214,7 +215,7 @@ def _matched(model: nn.Module, told: dict[str, Any]) -> dict[str, ContinuousBloc
     return blocks
 
 
-def _prepare(name: str, block: ContinuousBlock, told: dict[str, Any]) -> tuple:
+def _prepare(name: str, block: ContinuousBlock, told: JsonObject) -> tuple:
     mine = {tensor: function.describe() for tensor, function in block.functions.items()}
     functions = {
         tensor: block.functions[tensor] if described == mine.get(tensor) else read_function(described)
@@ -268,7 +269,7 @@ def _check_tensors(expected: dict[str, tuple[int, ...]], tensors: dict[str, Tens
             raise ModelFileError(f"tensor {name!r} has shape {tuple(tensors[name].shape)}, expected {shape}; {_SAME}")
 
 
-def _names(names: Any) -> str:
+def _names(names: Iterable[object]) -> str:
     listed = sorted(map(str, names))
     shown = ", ".join(listed[:6]) + (f" and {len(listed) - 6} more" if len(listed) > 6 else "")
     return shown or "none"

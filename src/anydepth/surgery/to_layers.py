@@ -14,7 +14,7 @@ from anydepth.surgery.stack import EulerLayer, Layers, Stack
 from anydepth.surgery.unrolled import units_of
 
 
-def to_layers(model: nn.Module, where: Where = None) -> Any:
+def to_layers(model: nn.Module, where: Where = None) -> object:
     """The layers of a block with Euler's method, weights and all; or a copy of a model with layers for its blocks.
 
     A block of `from_layers` whose steps are as wide as they were gives back plain layers; otherwise a layer is
@@ -80,7 +80,7 @@ def _layers_of(name: str, block: ContinuousBlock) -> Layers:
     is_plain = isinstance(block.unit, Branch) and all(width == 1 for width in widths)
     times = [float(instant.time) if block.time else None for instant in block.plan.instants]
     keys = list(zip(places, widths, times, strict=True))
-    made: dict[Any, nn.Module] = {}
+    made: dict[object, nn.Module] = {}
     for key in dict.fromkeys(keys):
         unit: Any = units[key[0]]
         made[key] = unit.layer if is_plain else EulerLayer(unit, *key[1:])

@@ -39,7 +39,7 @@ class PartialForm:
         return ", ".join(f"{name} {value}" for name, value in asdict(self).items() if value is not None) or "own"
 
 
-def read_form(given: Any) -> PartialForm:
+def read_form(given: object) -> PartialForm:
     """A number of steps, a mapping such as {"steps": 4, "size": 4}, or a form."""
     if isinstance(given, PartialForm):
         return given

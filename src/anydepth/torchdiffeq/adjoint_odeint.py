@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 from anydepth.errors import AnydepthWarning, ConfigError
 from anydepth.solve.tensors import State
@@ -24,17 +24,17 @@ def odeint_adjoint(
     y0: Tensor | State,
     t: Tensor,
     *,
-    rtol: Any = 1e-7,
-    atol: Any = 1e-9,
+    rtol: object = 1e-7,
+    atol: object = 1e-9,
     method: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     event_fn: Callable | None = None,
-    adjoint_rtol: Any = None,
-    adjoint_atol: Any = None,
+    adjoint_rtol: object = None,
+    adjoint_atol: object = None,
     adjoint_method: str | None = None,
-    adjoint_options: Mapping[str, Any] | None = None,
+    adjoint_options: Mapping[str, object] | None = None,
     adjoint_params: Iterable[Tensor] | None = None,
-) -> Any:
+) -> object:
     """Like `odeint`, with gradients in constant memory: nothing is kept but the states at the times of t.
 
     Args:
@@ -59,7 +59,7 @@ def odeint_adjoint(
     return problem.packing.unpacked(found, (len(problem.t),))  # pyright: ignore[reportArgumentType]
 
 
-def _trainable(func: Func, params: Iterable[Tensor] | None, options: Mapping[str, Any] | None) -> tuple[Tensor, ...]:
+def _trainable(func: Func, params: Iterable[Tensor] | None, options: Mapping[str, object] | None) -> tuple[Tensor, ...]:
     """The tensors that get gradients besides y0 and t."""
     if params is None and not isinstance(func, nn.Module):
         raise ConfigError("func is not an nn.Module, so its parameters are not known; give adjoint_params, () for none")
@@ -76,10 +76,10 @@ def _trainable(func: Func, params: Iterable[Tensor] | None, options: Mapping[str
 
 def _backward_options(
     method: str | None,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, object] | None,
     adjoint_method: str | None,
-    adjoint_options: Mapping[str, Any] | None,
-) -> dict[str, Any]:
+    adjoint_options: Mapping[str, object] | None,
+) -> dict[str, object]:
     """The options of the backward pass: those given, or those of the forward pass but for the norm."""
     if adjoint_options is not None:
         return given_options("adjoint_options", adjoint_options)
@@ -88,7 +88,7 @@ def _backward_options(
     return {name: value for name, value in (options or {}).items() if name != "norm"}
 
 
-def _limit(name: str, forward: Any, given: Any, packing: Packing, like: Tensor) -> float:
+def _limit(name: str, forward: object, given: object, packing: Packing, like: Tensor) -> float:
     """A tolerance of the backward pass, whose state has more parts than that of the forward pass."""
     found = tolerance(f"adjoint_{name}", forward if given is None else given, packing, like)
     if isinstance(found, Tensor):
@@ -106,10 +106,10 @@ class Back:
     rtol: float
     atol: float
 
-    def solver(self, options: Mapping[str, Any], params: Sequence[Tensor], with_time: bool) -> Adaptive | Fixed:
-        norm = options["norm"]
+    def solver(self, options: Mapping[str, object], params: Sequence[Tensor], with_time: bool) -> Adaptive | Fixed:
+        norm: Any = options["norm"]
 
-        def judged(parts: State) -> Any:
+        def judged(parts: State) -> Tensor | float:
             y, costate, *rest = parts
             t = rest.pop(0) if with_time else y.new_zeros(())
             return norm((t, y, costate, *rest))
@@ -134,11 +134,20 @@ class Back:
         return (slope.detach(), *(torch.zeros_like(p) if g is None else g for p, g in zip(inputs, found, strict=True)))
 
 
+class Kept(FunctionCtx):
+    """What a solve keeps for its backward pass."""
+
+    back: Back
+    adjoint_options: dict[str, object]
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
 class AdjointSolve(torch.autograd.Function):
     """The states of a solve; their gradients by solving back."""
 
     @staticmethod
-    def forward(ctx: Any, states: Callable[[], Tensor], back: Back, options: dict, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Kept, states: Callable[[], Tensor], back: Back, options: dict, *tensors: Tensor) -> Tensor:
         found = states()
         ctx.back, ctx.adjoint_options = back, options
         ctx.save_for_backward(found, *tensors)
@@ -146,7 +155,7 @@ class AdjointSolve(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         states, y, t, *params = ctx.saved_tensors
         with_time = ctx.needs_input_grad[4]
         solver = ctx.back.solver(ctx.adjoint_options, params, with_time)

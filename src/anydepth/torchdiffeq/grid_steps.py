@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +41,7 @@ class Layout:
         return torch.cat([t[0] + torch.sign(reach) * inner, t[-1:]])
 
 
-def _fitting(grid: Any, t: Tensor) -> Tensor:
+def _fitting(grid: object, t: Tensor) -> Tensor:
     """A user's grid, refused where it does not span the times."""
     if not isinstance(grid, Tensor) or grid.dim() != 1 or len(grid) < 2:
         raise ConfigError(f"grid_constructor must return a one-dimensional tensor of at least two times, got {grid!r}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -21,12 +21,12 @@ def odeint(
     y0: Tensor | State,
     t: Tensor,
     *,
-    rtol: Any = 1e-7,
-    atol: Any = 1e-9,
+    rtol: object = 1e-7,
+    atol: object = 1e-9,
     method: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     event_fn: Callable | None = None,
-) -> Any:
+) -> object:
     """The solution of dy/dt = func(t, y), y(t[0]) = y0, at every time of t, on a new leading axis.
 
     Args:
@@ -56,7 +56,7 @@ class Prepared:
         pieces = self.solver.solve((self.y,), self.t)[0] if len(self.t) > 1 else []
         return torch.cat([self.y[None], *pieces]).to(self.packing.dtype)
 
-    def solved(self) -> Any:
+    def solved(self) -> object:
         return self.packing.unpacked(self.states(), (len(self.t),))
 
 
@@ -64,10 +64,10 @@ def prepared(
     func: Func,
     y0: Tensor | State,
     t: Tensor,
-    rtol: Any,
-    atol: Any,
+    rtol: object,
+    atol: object,
     method: str | None,
-    options: Mapping[str, Any] | None,
+    options: Mapping[str, object] | None,
     event_fn: Callable | None,
 ) -> Prepared:
     """A problem, refused before anything is computed where it cannot be solved."""
@@ -87,11 +87,11 @@ def prepared(
     return Prepared(packing, y, t, norm, solver)
 
 
-def odeint_event(*args: Any, **kwargs: Any) -> NoReturn:
+def odeint_event(*args: object, **kwargs: object) -> NoReturn:
     """Events are left out."""
     raise ConfigError("odeint_event is not supported: events are left out; use torchdiffeq for them")
 
 
-def odeint_dense(*args: Any, **kwargs: Any) -> NoReturn:
+def odeint_dense(*args: object, **kwargs: object) -> NoReturn:
     """Solutions as functions are left out."""
     raise ConfigError("odeint_dense is not supported; give odeint all times in t, they cost no steps of their own")

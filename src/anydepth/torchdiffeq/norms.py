@@ -47,7 +47,7 @@ class AdjointNorm:
         return torch.stack([norm.reshape(()).to(y) for norm in norms]).max()
 
 
-def adjoint_norm(given: Any, norm: StateNorm, packing: Packing) -> Callable[[Sequence[Tensor]], Any]:
+def adjoint_norm(given: object, norm: StateNorm, packing: Packing) -> Callable[[Sequence[Tensor]], object]:
     """The norm of the backward pass: in `adjoint_options`, "seminorm", or the default."""
     if given is None or isinstance(given, str):
         if given not in (None, "seminorm"):

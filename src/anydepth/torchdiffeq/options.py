@@ -23,20 +23,20 @@ _IGNORED = ("dtype", "norm")
 """Times are always double; the norm is dealt with by the caller, and fixed steps have no use for one."""
 
 
-def given_options(name: str, options: Any) -> dict[str, Any]:
+def given_options(name: str, options: object) -> dict[str, object]:
     """Options as a dictionary of their own."""
     if options is not None and not isinstance(options, Mapping):
         raise ConfigError(f"{name} must be a dictionary, got {options!r}")
     return dict(options or {})
 
 
-def refuse_callbacks(func: Any) -> None:
+def refuse_callbacks(func: object) -> None:
     found = [name for name in CALLBACKS if hasattr(func, name)]
     if found:
         raise ConfigError(f"callbacks are not supported, got {', '.join(found)} on func; call it inside func instead")
 
 
-def with_grid(options: Mapping[str, Any], func: Any, shown: Callable[[State], Any]) -> dict[str, Any]:
+def with_grid(options: Mapping[str, object], func: object, shown: Callable[[State], object]) -> dict[str, object]:
     """The options with a grid constructor that a solver can call: it sees func and the state as users know them."""
     make = options.get("grid_constructor")
     if not callable(make):
@@ -45,7 +45,7 @@ def with_grid(options: Mapping[str, Any], func: Any, shown: Callable[[State], An
 
 
 def solver_of(
-    method: str | None, options: Mapping[str, Any], field: Field, judge: Judge, active: int = 1
+    method: str | None, options: Mapping[str, object], field: Field, judge: Judge, active: int = 1
 ) -> Adaptive | Fixed:
     """A method with its options, ready to solve."""
     name = "dopri5" if method is None else method
@@ -57,7 +57,7 @@ def solver_of(
     return Fixed(field, scheme, layout_of(options, name == "explicit_adams"), active)
 
 
-def control_of(options: Mapping[str, Any], judge: Judge) -> Control:
+def control_of(options: Mapping[str, object], judge: Judge) -> Control:
     """The settings of an adaptive method."""
     names = {field.name for field in fields(Control)} - {"judge"}
     given = _known(options, names, "an adaptive method")
@@ -70,7 +70,7 @@ def control_of(options: Mapping[str, Any], judge: Judge) -> Control:
     return control
 
 
-def layout_of(options: Mapping[str, Any], is_adams: bool) -> Layout:
+def layout_of(options: Mapping[str, object], is_adams: bool) -> Layout:
     """The settings of a fixed method."""
     names = {field.name for field in fields(Layout)} - (set() if is_adams else {"max_order"})
     given = _known(options, names, "a fixed method")
@@ -81,14 +81,14 @@ def layout_of(options: Mapping[str, Any], is_adams: bool) -> Layout:
     return replace(layout, max_order=layout.max_order or MAX_ORDER) if is_adams else layout
 
 
-def _known(options: Mapping[str, Any], names: set[str], of: str) -> dict[str, Any]:
+def _known(options: Mapping[str, object], names: set[str], of: str) -> dict[str, object]:
     unknown = sorted(set(options) - names - set(_IGNORED))
     if unknown:
         warnings.warn(f"{', '.join(unknown)} is not an option of {of} and has no effect", AnydepthWarning, stacklevel=6)
     return {name: value for name, value in options.items() if name in names}
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     """A plain number from a number or a tensor of one."""
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
@@ -97,21 +97,21 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def _positive(name: str, value: object) -> float:
     number = _number(name, value)
     if not 0 < number < inf:
         raise ConfigError(f"{name} must be a positive number, got {number:g}")
     return number
 
 
-def _bound(name: str, value: Any) -> float:
+def _bound(name: str, value: object) -> float:
     number = _number(name, value)
     if number < 0:
         raise ConfigError(f"{name} must be at least 0, got {number:g}")
     return number
 
 
-def _times(name: str, value: Any) -> tuple[float, ...]:
+def _times(name: str, value: object) -> tuple[float, ...]:
     listed = torch.as_tensor(value, dtype=torch.float64).detach()
     if listed.dim() != 1 or not bool(torch.isfinite(listed).all()):
         raise ConfigError(f"{name} must be a one-dimensional tensor of finite times, got shape {tuple(listed.shape)}")
@@ -121,27 +121,27 @@ def _times(name: str, value: Any) -> tuple[float, ...]:
     return found
 
 
-def _count(name: str, value: Any) -> int:
+def _count(name: str, value: object) -> int:
     number = _number(name, value)
     if not isinstance(value, Integral | Tensor) or not isfinite(number) or number < 1:
         raise ConfigError(f"{name} must be a whole number of at least 1, got {value!r}")
     return int(number)
 
 
-def _order(name: str, value: Any) -> int:
+def _order(name: str, value: object) -> int:
     order = _count(name, value)
     if not FIRST_ORDER < order <= MAX_ORDER:
         raise ConfigError(f"{name} must lie from {FIRST_ORDER + 1} to {MAX_ORDER}, got {order}; below it is 'rk4'")
     return order
 
 
-def _interp(name: str, value: Any) -> str:
+def _interp(name: str, value: object) -> str:
     if value not in ("linear", "cubic"):
         raise ConfigError(f"{name} must be 'linear' or 'cubic', got {value!r}")
     return value
 
 
-def _function(name: str, value: Any) -> Any:
+def _function(name: str, value: object) -> object:
     if not callable(value):
         raise ConfigError(f"{name} must be a function, got {type(value).__name__}")
     return value

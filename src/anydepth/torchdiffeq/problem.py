@@ -65,7 +65,7 @@ def packed(y0: Any) -> tuple[Packing, Tensor]:
     return packing, flat.to(torch.promote_types(flat.dtype, torch.float32))
 
 
-def checked_times(t: Any, like: Tensor) -> Tensor:
+def checked_times(t: object, like: Tensor) -> Tensor:
     """Times in strict order, on the state's device."""
     if not isinstance(t, Tensor) or not t.is_floating_point() or t.dim() != 1 or not len(t):
         got = f"{t.dtype} of shape {tuple(t.shape)}" if isinstance(t, Tensor) else type(t).__name__
@@ -78,7 +78,7 @@ def checked_times(t: Any, like: Tensor) -> Tensor:
     return t.to(like.device)
 
 
-def tolerance(name: str, value: Any, packing: Packing, like: Tensor) -> float | Tensor:
+def tolerance(name: str, value: object, packing: Packing, like: Tensor) -> float | Tensor:
     """A tolerance: one number, one for each part of a tuple, or one for every element of the state."""
     if isinstance(value, tuple | list) or (isinstance(value, Tensor) and value.dim() > 0):
         return _spread(name, value, packing, like)

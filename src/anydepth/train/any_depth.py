@@ -10,7 +10,7 @@ fewer functions than steps it is a fit.
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from torch import nn
@@ -111,7 +111,7 @@ class AnyDepth:
 
 def any_depth(
     model: nn.Module,
-    forms: Iterable[Any] | None = None,
+    forms: Iterable[object] | None = None,
     *,
     draws: int = 1,
     sandwich: bool = True,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from torch import nn
@@ -72,7 +72,10 @@ def listed(
     return Growth(size, None if SCHEMES[scheme].is_adaptive else count, scheme)
 
 
-def _entry(name: str, values: Any, level: int, kind: type) -> Any:
+Value = TypeVar("Value", int, str)
+
+
+def _entry(name: str, values: object, level: int, kind: type[Value]) -> Value:
     if not isinstance(values, list) or level >= len(values):
         raise ConfigError(f"refine.options.{name} needs an entry for refinement {level + 1}, got {values!r}")
     if not isinstance(values[level], kind) or isinstance(values[level], bool):

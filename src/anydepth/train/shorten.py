@@ -1,7 +1,5 @@
 """A config with another number of epochs: what happens at certain epochs moves in proportion."""
 
-from typing import Any
-
 from anydepth.runs.config import RunConfig, read_config
 
 
@@ -21,6 +19,6 @@ def with_epochs(config: RunConfig, epochs: int) -> RunConfig:
     return read_config(values, f"--epochs {epochs}")
 
 
-def _moved(places: list[Any], before: int, after: int) -> list[int]:
+def _moved(places: list[float], before: int, after: int) -> list[int]:
     moved = {round(place * after / before) for place in places}
     return sorted(place for place in moved if 1 <= place < after)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
 from warnings import warn
 
 from torch import nn
@@ -76,7 +75,7 @@ class SmoothingState:
 
 
 @contextmanager
-def smoothing_state(target: Path, about: dict[str, Any]) -> Iterator[SmoothingState]:
+def smoothing_state(target: Path, about: dict[str, object]) -> Iterator[SmoothingState]:
     """The state of the smoothing that is to fill `target`; `about` is everything that decides the result."""
     identity = artifact.digest(json.dumps(about, sort_keys=True).encode())
     folder = _folder(target)

@@ -4,7 +4,6 @@ from contextlib import nullcontext
 from math import isfinite
 from signal import SIGTERM
 from time import monotonic, perf_counter
-from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from anydepth.artifact import reached
 from anydepth.data.order import Draw, Indices, batches, in_steps
 from anydepth.data.table import Augment, Batch, Table
 from anydepth.errors import NumericalError, StoppedError
+from anydepth.json_values import JsonObject
 from anydepth.measure.distillation import lesson
 from anydepth.measure.evaluation import METRIC, Score, Tally, evaluate, loss_of, metric, nfe_by_plan, nfe_of, tally
 from anydepth.runs.device import device_of, precision_of
@@ -212,7 +212,7 @@ class Trainer(Training):
         reached("refinement logged")
         self.save()
 
-    def _validated(self, when: str) -> dict[str, Any]:
+    def _validated(self, when: str) -> dict[str, object]:
         return {} if self.validation is None else self.score(self.validation).named(f"validation_{when}")
 
     def set_solvers(self, solvers: Solvers) -> None:
@@ -262,7 +262,7 @@ class Trainer(Training):
         mine = part if self.ranks.world == 1 else part.take(self.ranks.share(np.arange(len(part))))
         return evaluate(self.result, mine, self.facts, batch, precision, total=total)
 
-    def log(self, line: dict[str, Any]) -> None:
+    def log(self, line: dict[str, object]) -> None:
         if self.ranks.is_first:
             self.run.log(line)
             self.watch.event(line)
@@ -288,7 +288,7 @@ class Trainer(Training):
         progress.sums = Tally()
         self.log(line)
 
-    def _shape(self) -> dict[str, Any]:
+    def _shape(self) -> JsonObject:
         """What the model is now, in JSON values."""
         found = summary(self.model)
         return {

@@ -14,7 +14,9 @@ from anydepth.solve.solver import make_solver
 from anydepth.verdict.subject import Field, Model, Subject
 
 
-def subject_of(model: Any, settings: dict[str, Any], head: Callable | None, span: tuple[TimeLike, TimeLike]) -> Subject:
+def subject_of(
+    model: object, settings: dict[str, Any], head: Callable | None, span: tuple[TimeLike, TimeLike]
+) -> Subject:
     is_module = isinstance(model, nn.Module)
     if is_module and any(isinstance(module, ContinuousBlock) for module in model.modules()):
         given = [*settings, *(["head"] if head is not None else []), *(["span"] if tuple(span) != (0, 1) else [])]

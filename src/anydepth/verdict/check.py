@@ -1,10 +1,9 @@
 """Check: run a trained model with solvers of equal or smaller error; a proper ODE hardly notices."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from math import isnan
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from anydepth.verdict.row import SolverRow, is_as_accurate, row_of
 from anydepth.verdict.rule import FAR, THIN, Limits, judged
 from anydepth.verdict.subject import Subject
 from anydepth.verdict.swap import largest_step, order_of
-from anydepth.verdict.trials import Trials
+from anydepth.verdict.trials import IsClose, Trials
 
 _LIMITS = Limits()
 _GUESS = "the last of three axes was taken for classes; give classes=False if the outputs are numbers"
@@ -60,7 +59,7 @@ class Verdict:
     crossing_rate: float | None = None
     """Share of pairs of trajectories that cross, as trained; of planar autonomous states on a fixed grid only."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """JSON values."""
         return asdict(self)
 
@@ -90,8 +89,8 @@ def _cells(row: SolverRow) -> tuple[str, ...]:
 
 
 def check(
-    model: nn.Module | Callable[[Tensor, Any], Any],
-    batches: Iterable[Any],
+    model: nn.Module | Callable[[Tensor, object], object],
+    batches: Iterable[object],
     classes: bool | None = None,
     agreement: float = _LIMITS.agreement,
     distance: float = _LIMITS.distance,
@@ -101,7 +100,7 @@ def check(
     steps: GridLike | None = None,
     rtol: float | None = None,
     atol: float | None = None,
-    head: Callable[[Any], Tensor] | None = None,
+    head: Callable[[object], Tensor] | None = None,
     span: tuple[TimeLike, TimeLike] = (0, 1),
 ) -> Verdict:
     """Judge a model by running it with more steps, a higher order, or a tighter tolerance.
@@ -203,8 +202,8 @@ def _crossings(subject: Subject, example: Batch) -> float | None:
     return crossing_rate(paths[:, : min(points, 100)])
 
 
-def _closeness(reader: Reader, limits: Limits) -> Callable[[Any, Any], bool]:
-    def is_close(settled: list[Tensor], outputs: list[Tensor]) -> bool:
+def _closeness(reader: Reader, limits: Limits) -> IsClose:
+    def is_close(settled: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
         same = reader.same(settled, outputs)
         if same is not None:
             return same.percent >= limits.agreement

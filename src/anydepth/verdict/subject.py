@@ -91,7 +91,7 @@ class Model(Subject):
         self.use(self.solvers)
         seen: list[tuple[ContinuousBlock, Tensor, Grid]] = []
 
-        def look(block: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        def look(block: nn.Module, args: tuple, kwargs: dict[str, object]) -> None:
             assert isinstance(block, ContinuousBlock)
             if not kwargs and len(args) == 1 and _is_planar(args[0]) and block.grid is not None:
                 seen.append((block, args[0], block.grid))
@@ -147,7 +147,7 @@ class _Flow(nn.Module):
             return self.head(end)
         return end if isinstance(end, Tensor) else torch.cat([part.flatten(1) for part in end], 1)
 
-    def _end(self, y: Any) -> Any:
+    def _end(self, y: Tensor | tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
         grid = self.solver.grid
         if grid is None or grid.is_uniform:
             states = self._solved(y, self.span, None if grid is None else grid.steps)
@@ -171,11 +171,11 @@ class _Flow(nn.Module):
         return all(torch.equal(slope, slopes[0]) for slope in slopes)
 
     def _solved(self, y: Any, times: Sequence[Fraction], steps: int | None = None) -> Any:
-        tolerance = self.solver.tolerance
-        limits: dict[str, Any] = {"steps": steps}
-        if tolerance is not None:
-            limits = {"rtol": tolerance.rtol, "atol": tolerance.atol, "max_steps": tolerance.max_steps}
-        return odeint(self._slope, y, times, method=self.solver.scheme.name, **limits)
+        method, limits = self.solver.scheme.name, self.solver.tolerance
+        if limits is None:
+            return odeint(self._slope, y, times, method=method, steps=steps)
+        rtol, atol, most = limits.rtol, limits.atol, limits.max_steps
+        return odeint(self._slope, y, times, method=method, rtol=rtol, atol=atol, max_steps=most)
 
     def _time(self, share: Fraction | int) -> Fraction:
         return self.span[0] + share * (self.span[1] - self.span[0])
@@ -198,7 +198,7 @@ def placed(model: nn.Module, example: Batch) -> Batch:
     return example if first is None else example.to(first.device, first.dtype, channels_last=True)
 
 
-def _tensor(outputs: Any) -> Tensor:
+def _tensor(outputs: object) -> Tensor:
     if not isinstance(outputs, Tensor):
         raise ShapeError(
             f"outputs must be one tensor, got {type(outputs).__name__}; "
@@ -216,7 +216,7 @@ def _is_autonomous(block: ContinuousBlock) -> bool:
     return not block.time and all(f.is_constant for f in block.functions.values())
 
 
-def _is_planar(x: Any) -> bool:
+def _is_planar(x: object) -> bool:
     return isinstance(x, Tensor) and x.dim() > 1 and x[:1].numel() == 2
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TypedDict
 
 from anydepth.depth.bases import Basis, make_basis, read_basis
 from anydepth.errors import ConfigError
@@ -10,7 +10,7 @@ from anydepth.weights.evolved import read_evolved
 from anydepth.weights.expansion import Expansion
 from anydepth.weights.protocol import WeightFunction
 
-Choice = tuple[str, int] | list | dict[str, Any] | Basis | WeightFunction
+Choice = tuple[str, int] | list | dict[str, object] | Basis | WeightFunction
 
 
 def choose(
@@ -38,7 +38,15 @@ def choose(
     return {name: patterns[pattern] for name, pattern in chosen.items() if pattern is not None}
 
 
-def block_weights(basis: str, size: int, weights: Mapping[str, Choice] | None) -> dict[str, Any]:
+class Weights(TypedDict, total=False):
+    """Settings of a block: a basis and its size, or functions by name of tensor."""
+
+    basis: str
+    size: int
+    weights: Mapping[str, Choice]
+
+
+def block_weights(basis: str, size: int, weights: Mapping[str, Choice] | None) -> Weights:
     """What a model passes to its blocks: basis and size, or weights by tensor name."""
     if weights is None:
         return {"basis": basis, "size": size}
@@ -64,7 +72,7 @@ def as_function(choice: object) -> WeightFunction:
     )
 
 
-def read_function(description: dict[str, Any]) -> WeightFunction:
+def read_function(description: dict[str, object]) -> WeightFunction:
     """Inverse of `describe` of any weight function."""
     if "evolution" in description:
         return read_evolved(description)

@@ -53,11 +53,11 @@ class Evolved:
     def __init__(
         self,
         evolution: str | Made = "rda",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         *,
         steps: GridLike = 10,
         scheme: str = "rk4",
-        kernel: TimeKernel | str | dict[str, Any] = DIRAC,
+        kernel: TimeKernel | str | dict[str, object] = DIRAC,
         apply_at: Iterable[TimeLike] | None = None,
     ):
         self.evolution, self.options = evolution, dict(options or {})
@@ -134,7 +134,7 @@ class Evolved:
             raise ConfigError(f"evolved weights have no size, got size {size}; name a basis to project them onto")
         return self
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         custom = getattr(self.evolution, "__qualname__", type(self.evolution).__name__)
         return {
             "evolution": self.evolution if isinstance(self.evolution, str) else {"custom": custom},

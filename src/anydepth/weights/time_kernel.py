@@ -37,7 +37,7 @@ class TimeKernel:
         if not isinstance(self.normalised, bool):
             raise ConfigError(f"normalised is true or false, got {self.normalised!r}")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """JSON values."""
         return {"name": self.name, "width": self.width, "normalised": self.normalised}
 

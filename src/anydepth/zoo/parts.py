@@ -1,7 +1,5 @@
 """Registered units and models, and building a model from its name and config."""
 
-from typing import Any
-
 from torch import nn
 
 from anydepth.errors import AnydepthError, ConfigError
@@ -14,7 +12,7 @@ MODELS: Registry[type[nn.Module]] = Registry("model", package="anydepth.zoo.mode
 """Models by name. A model keeps the arguments that made it, as JSON values, in `config`."""
 
 
-def build(name: str, **config: Any) -> nn.Module:
+def build(name: str, **config: object) -> nn.Module:
     """The registered model `name` made with `config`."""
     check_options(f"model {name!r}", MODELS[name], config)
     try:
@@ -25,7 +23,7 @@ def build(name: str, **config: Any) -> nn.Module:
         raise ConfigError(f"model {name!r} does not take this config: {error}") from error
 
 
-def architecture_of(model: nn.Module) -> dict[str, Any] | None:
+def architecture_of(model: nn.Module) -> dict[str, object] | None:
     """What `build` needs to make this model again, if it is a registered one."""
     for name in MODELS:
         if type(model) is MODELS[name]:

@@ -1,7 +1,5 @@
 """Batch norm over a batch that is spread over processes; works on any backend, gloo included."""
 
-from typing import Any
-
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -23,11 +21,11 @@ class _Sum(torch.autograd.Function):
     """The sum of a tensor over all processes; its gradient is the sum of their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
+    def forward(ctx: object, x: Tensor) -> Tensor:
         return add_up(x.clone())
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+    def backward(ctx: object, *grads: Tensor) -> Tensor:
         return add_up(grads[0].contiguous().clone())
 
 

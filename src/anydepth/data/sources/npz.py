@@ -3,7 +3,7 @@
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,7 @@ class Npz(Own):
             return Windows(numbers.reshape(inputs.shape), found, self._labels)
         return Records(Fields(numbers, {}), found, self._labels)
 
-    def _numbers(self, array: NDArray[Any], name: str) -> NDArray[np.float64]:
+    def _numbers(self, array: NDArray[np.generic], name: str) -> NDArray[np.float64]:
         """Flattened, (count, features), all finite."""
         if array.dtype.kind not in "biuf" or array.ndim > 3:
             raise DataError(
@@ -157,7 +157,7 @@ class Npz(Own):
             raise DataError(f"{self.path}, array {shown(name)}: {array[place]} at {place}; values must be finite")
         return flat
 
-    def _classes(self, targets: NDArray[Any], name: str) -> NDArray[np.int64]:
+    def _classes(self, targets: NDArray[np.generic], name: str) -> NDArray[np.int64]:
         places = {label: place for place, label in enumerate(self._labels)}
         found = [str(value) for value in _column(self.path, name, targets).tolist()]
         for row, value in enumerate(found):
@@ -168,7 +168,7 @@ class Npz(Own):
         return np.array([places[value] for value in found], np.int64)
 
 
-def _column(path: Path, name: str, targets: NDArray[Any]) -> NDArray[Any]:
+def _column(path: Path, name: str, targets: NDArray[np.generic]) -> NDArray[np.generic]:
     """One class for every example."""
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets[:, 0]
@@ -179,7 +179,7 @@ def _column(path: Path, name: str, targets: NDArray[Any]) -> NDArray[Any]:
     return targets.astype(np.int64) if targets.dtype.kind in "bf" else targets
 
 
-def _is_image(array: NDArray[Any]) -> bool:
+def _is_image(array: NDArray[np.generic]) -> TypeGuard[NDArray[np.uint8]]:
     return array.dtype == np.uint8 and array.ndim in (3, 4)
 
 

@@ -96,7 +96,7 @@ class ElasticBlock(nn.Module):
     def _is_constant(self, name: str) -> bool:
         return self.known[self.place[name]].is_constant
 
-    def forward(self, x: Tensor | tuple[Tensor, ...], *args: Any, **kwargs: Any) -> Any:
+    def forward(self, x: Tensor | tuple[Tensor, ...], *args: object, **kwargs: object) -> object:
         count, is_tuple = self.count, isinstance(x, tuple)
         assert count is not None
         y = x if isinstance(x, tuple) else (x,)
@@ -116,7 +116,7 @@ class ElasticBlock(nn.Module):
         return tuple(y) if is_tuple else y[0]
 
     def _step(
-        self, n: Tensor, count: Tensor, y: tuple[Tensor, ...], is_tuple: bool, args: tuple, kwargs: dict[str, Any]
+        self, n: Tensor, count: Tensor, y: tuple[Tensor, ...], is_tuple: bool, args: tuple, kwargs: dict[str, object]
     ) -> tuple[Tensor, ...]:
         scheme, slopes = self.scheme, []
         step = (self.scale / count.double()).to(y[0].dtype)
@@ -127,7 +127,9 @@ class ElasticBlock(nn.Module):
             slopes.append(slope if isinstance(slope, tuple) else (slope,))
         return _advanced(y, scheme.b, step, slopes)
 
-    def _slope(self, time: tuple[Tensor, Tensor], is_behind: bool, at: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _slope(
+        self, time: tuple[Tensor, Tensor], is_behind: bool, at: Any, args: tuple, kwargs: dict[str, object]
+    ) -> object:
         top, bottom = time
         found = [cells.at(top, bottom, is_behind) for cells in self.known]
         placed = {n: self._read(n, held, found[self.place[n]]) for n, held in zip(self.kinds, self.held, strict=True)}

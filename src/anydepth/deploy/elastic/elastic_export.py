@@ -2,7 +2,7 @@
 
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,9 @@ from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
 from anydepth.surgery.summary import summary
+
+if TYPE_CHECKING:
+    from onnx import GraphProto
 
 _EXAMPLES = 3
 """In the batch that is traced; from 2 on no size is special."""
@@ -136,7 +139,7 @@ def tidied(content: bytes, blocks: int) -> bytes:
     return model.SerializeToString()
 
 
-def _strip(graph: Any) -> None:
+def _strip(graph: "GraphProto") -> None:
     graph.metadata_props.clear()
     del graph.value_info[:]
     for node in graph.node:
@@ -153,7 +156,7 @@ def _strip(graph: Any) -> None:
         value.metadata_props.clear()
 
 
-def _names(graph: Any) -> list[str]:
+def _names(graph: "GraphProto") -> list[str]:
     """All that is read in a graph, and in the graphs inside it."""
     found = [value.name for value in graph.output]
     for node in graph.node:
@@ -164,7 +167,7 @@ def _names(graph: Any) -> list[str]:
     return found
 
 
-def _spread(graph: Any, blocks: int) -> None:
+def _spread(graph: "GraphProto", blocks: int) -> None:
     """An input of one or of as many numbers as blocks, made as many in front of everything else."""
     import numpy as np
     from onnx import helper, numpy_helper

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -127,7 +127,7 @@ def _pair(path: Path, beside: Path) -> tuple[bytes, Sheet]:
 
 
 def _read(path: Path) -> Sheet:
-    values: dict[str, Any] = artifact.read_json(path)
+    values: dict[str, object] = artifact.read_json(path)
     if (values.get("format"), values.get("version")) != (FORMAT, VERSION):
         found = f"{values.get('format')!r:.40}, version {values.get('version')!r:.40}"
         raise ModelFileError(f"{path} is of format {found}; expected {FORMAT!r}, version {VERSION}")

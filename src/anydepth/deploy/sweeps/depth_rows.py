@@ -7,7 +7,6 @@ every example is answered once, and by a net that does not know it.
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +35,7 @@ class DepthRows:
             of the model.
     """
 
-    def __init__(self, meter: FormMeter, statistics: Callable[[], Sequence[Any]] | None):
+    def __init__(self, meter: FormMeter, statistics: Callable[[], Sequence[object]] | None):
         self.meter, self.statistics = meter, statistics
 
     def check(self, max_drop: float) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -12,6 +11,7 @@ from anydepth.deploy.sweeps.result import RIVALS
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_of_run
 from anydepth.depth.bases import ladder
 from anydepth.errors import BudgetError, ConfigError
+from anydepth.json_values import JsonObject
 from anydepth.measure.distance import relative_distance
 from anydepth.measure.form_meter import FormMeter
 from anydepth.measure.paired import drop_of
@@ -53,7 +53,7 @@ class BlockFit:
     parameters: int
     inputs: SweepInputs
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values."""
         told = {name: {"size": shape.size, "steps": shape.steps} for name, shape in self.shapes.items()}
         names = ("metric", "value", "drop", "most_drop", "parameters")

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
-from typing import Any
 
 from anydepth.deploy.sweeps.budget import CONFIDENCE, Budget
 from anydepth.errors import BudgetError
+from anydepth.json_values import JsonObject
 from anydepth.measure.paired import CLOSE, Paired, drop_of, loss_in, shown
 from anydepth.printing import html_table, text_table
 from anydepth.surgery.forms import Form
@@ -60,7 +60,7 @@ class FormRow:
     def name(self) -> str:
         return str(self.form)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values."""
         return {"name": self.name, **asdict(self)}
 
@@ -99,7 +99,7 @@ class DepthRow:
     def name(self) -> str:
         return str(depth_form(self, self.max_drop))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values."""
         return {"name": self.name, **asdict(self)}
 
@@ -113,7 +113,7 @@ class Sweep:
     """accuracy, rmse, agreement (data without labels), or error (no data)."""
     split: str | None = None
     """The part of the data; None: no data, or data given by hand."""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
     """How it was measured: examples, batch, threads, rounds, machine."""
     refused: dict[str, str] = field(default_factory=dict)
     """Forms that could not be made, and why."""
@@ -250,12 +250,12 @@ class Sweep:
         rows = (*best, *(() if self.source in best else (self.source,)))
         return [_cells(self.metric, row) for row in rows] + [_depth_cells(self.metric, row) for row in self.anytime]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """JSON values."""
         fronts = {"all": self.front} | {cost: self.front_by(cost) for cost in COSTS}
         return self.describe_rows() | {"front": {name: [row.name for row in rows] for name, rows in fronts.items()}}
 
-    def describe_rows(self) -> dict[str, Any]:
+    def describe_rows(self) -> JsonObject:
         """The same without the fronts, which a sweep that is not complete does not have."""
         return {
             "metric": self.metric,

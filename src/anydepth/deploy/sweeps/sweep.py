@@ -5,7 +5,7 @@ import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 from torch import nn
@@ -19,6 +19,7 @@ from anydepth.deploy.sweeps.result import DepthRow, FormRow, Sweep, depth_form
 from anydepth.deploy.sweeps.sweep_file import file_name, known_rows, write_sweep
 from anydepth.deploy.sweeps.sweep_inputs import SweepInputs, inputs_by_hand, inputs_of_run
 from anydepth.errors import ConfigError, DataError, NumericalError
+from anydepth.json_values import JsonObject
 from anydepth.measure.cost import is_busy
 from anydepth.measure.form_meter import FormMeter
 from anydepth.reporting import Report
@@ -36,9 +37,18 @@ SWEEP_ROUNDS = 11
 Keep = Callable[[Sweep, bool], None]
 
 
+class Chosen(TypedDict, total=False):
+    """The grid of a sweep, as far as it was asked for; see `sweep`."""
+
+    bases: Sequence[str] | None
+    sizes: Sequence[int] | None
+    steps: Sequence[int] | None
+    schemes: Sequence[str] | None
+
+
 def sweep(
     subject: nn.Module | Run | str | os.PathLike[str],
-    batches: Iterable[Any] | None = None,
+    batches: Iterable[object] | None = None,
     *,
     bases: Sequence[str] | None = None,
     sizes: Sequence[int] | None = None,
@@ -82,7 +92,7 @@ def sweep(
     for name, count in (("batch", batch), ("rounds", rounds), ("examples", examples), ("threads", threads)):
         if count is not None and count < 1:
             raise ConfigError(f"{name} of a sweep must be a whole number of at least 1, got {count}")
-    grid = {"bases": bases, "sizes": sizes, "steps": steps, "schemes": schemes}
+    grid: Chosen = {"bases": bases, "sizes": sizes, "steps": steps, "schemes": schemes}
     with threads_set_to(threads):
         if isinstance(subject, nn.Module):
             given = inputs_by_hand(subject, batches, classes, batch, rounds)
@@ -99,7 +109,7 @@ def sweep_on(
     run: Run,
     split: str | None,
     folder: Path,
-    grid: Mapping[str, Any],
+    grid: Chosen,
     fresh: bool = False,
     report: Report | None = None,
     anytime: Sequence[float] = (),
@@ -155,7 +165,7 @@ def _held(folder: Path) -> Iterator[None]:
         yield
 
 
-def settings_of(given: SweepInputs) -> dict[str, Any]:
+def settings_of(given: SweepInputs) -> JsonObject:
     """What rows must have in common to be compared."""
     return {
         "examples": given.examples,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -11,6 +10,7 @@ from anydepth import artifact
 from anydepth.deploy.sweeps.candidates import Axes
 from anydepth.deploy.sweeps.result import DepthRow, FormRow, Sweep
 from anydepth.errors import ConfigError, ModelFileError
+from anydepth.json_values import JsonObject
 from anydepth.measure.paired import CLOSE
 from anydepth.runs.folder import Run
 from anydepth.surgery.forms import MIXED
@@ -39,7 +39,7 @@ def read_sweep(path: Path, model: str | None = None) -> tuple[Sweep, bool]:
 
 
 def known_rows(
-    path: Path, model: str, settings: Mapping[str, Any], fresh: bool
+    path: Path, model: str, settings: Mapping[str, object], fresh: bool
 ) -> tuple[dict[str, FormRow | DepthRow], str]:
     """Rows by name that were measured before in the same way, and why others that are there are not taken."""
     if fresh or not path.exists():
@@ -66,7 +66,7 @@ def sweep_of(run: Run, split: str | None = "validation", folder: Path | None = N
     return sweep if is_complete else None
 
 
-def _described(path: Path, model: str | None) -> dict[str, Any]:
+def _described(path: Path, model: str | None) -> JsonObject:
     values = artifact.read_json(path)
     if values.get("format") != FORMAT or values.get("version") != VERSION:
         raise ModelFileError(f"{path} is not a sweep file of version {VERSION}; {_AGAIN}")
@@ -76,7 +76,7 @@ def _described(path: Path, model: str | None) -> dict[str, Any]:
     return values
 
 
-def _sweep(path: Path, values: dict[str, Any]) -> tuple[Sweep, bool]:
+def _sweep(path: Path, values: JsonObject) -> tuple[Sweep, bool]:
     """From JSON values, all of which are checked."""
     try:
         rows = [row | {"basis": _EARLIER.get(row["basis"], row["basis"])} for row in values["rows"]]

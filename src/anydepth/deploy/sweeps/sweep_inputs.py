@@ -1,9 +1,10 @@
 """What a sweep measures on: a part of a run's data, batches given by hand, or random inputs where there is no data."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,7 @@ def inputs_of_run(
     model, facts = (model or run.model()).to("cuda" if has_cuda else "cpu"), run.facts
     device = next(model.parameters()).device
 
-    def precision() -> Any:
+    def precision() -> AbstractContextManager:
         return precision_of(run.config.training, device)
 
     classes = facts.task != "regress"
@@ -86,7 +87,7 @@ def _part(dataset: Dataset, split: str) -> tuple[Table, str, str]:
 
 
 def inputs_by_hand(
-    model: nn.Module, batches: Iterable[Any] | None, classes: bool | None, batch: int, rounds: int
+    model: nn.Module, batches: Iterable[object] | None, classes: bool | None, batch: int, rounds: int
 ) -> SweepInputs:
     """Any model, with batches of inputs or of inputs and labels."""
     if batches is None:

@@ -1,7 +1,6 @@
 """Bases for functions of depth: one file per family, found by the registry."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from anydepth.depth.bases.base import Basis
 from anydepth.depth.times import TimeLike, exact
@@ -9,7 +8,7 @@ from anydepth.errors import ConfigError
 from anydepth.registry import Registry
 
 
-def _check(name: str, part: Any) -> None:
+def _check(name: str, part: object) -> None:
     """Refuse what is no basis, before anything is computed with it."""
     base = "anydepth.extend.Basis"
     if not (isinstance(part, type) and issubclass(part, Basis)):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, NamedTuple, Protocol, get_args
+from typing import NamedTuple, Protocol, get_args
 
 from torch import nn
 
@@ -35,7 +35,7 @@ class Decision:
     tests: tuple[bool, ...] = ()
     """Comparisons with a more accurate solver that were made, and whether each of them passed."""
     measured: dict[str, float | None] = field(default_factory=dict)
-    memory: dict[str, Any] = field(default_factory=dict)
+    memory: dict[str, object] = field(default_factory=dict)
     """JSON values that the controller is given back next time."""
 
 
@@ -53,15 +53,15 @@ class Controller(Protocol):
         """Before the first step."""
         ...
 
-    def recall(self, memory: dict[str, Any]) -> Any:
+    def recall(self, memory: dict[str, object]) -> object:
         """What a memory says; a ValueError if it cannot be one of this controller."""
         ...
 
-    def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
+    def is_due(self, clock: Clock, memory: dict[str, object]) -> bool:
         """Whether to check before the step that follows; after the last one, only what has examples of its own may."""
         ...
 
-    def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision: ...
+    def check(self, probe: Probe, clock: Clock, memory: dict[str, object]) -> Decision: ...
 
 
 CONTROLLERS: Registry[Callable[..., Controller]] = Registry("step controller", package="anydepth.train.control")

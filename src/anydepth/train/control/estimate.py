@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, isfinite
-from typing import Any
 
 from torch import Tensor
 
@@ -25,7 +24,7 @@ _OCTAVE = 8
 """Numbers of steps that are tried in each doubling."""
 _DOWN, _UP = 1, 2
 """Doublings below and above the present number of steps that a prediction is trusted for."""
-Call = tuple[ContinuousBlock, tuple[Any, ...], dict[str, Any]]
+Call = tuple[ContinuousBlock, tuple[object, ...], dict[str, object]]
 
 
 def need_fixed(name: str, solvers: Solvers) -> None:

@@ -1,7 +1,6 @@
 """Algorithm 1 of Ott et al. 2020: for the step of fixed schemes, and for the tolerances of adaptive ones (B.6)."""
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 from anydepth.depth.grids import by_step
 from anydepth.errors import ConfigError
@@ -32,14 +31,14 @@ class Algorithm(ABC):
     def finer(self, solvers: Solvers) -> Solvers:
         """The more accurate solvers that these are checked by."""
 
-    def recall(self, memory: dict[str, Any]) -> None:
+    def recall(self, memory: dict[str, object]) -> None:
         if memory:
             raise ValueError(f"nothing is to be remembered, got {memory!r:.60}")
 
-    def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
+    def is_due(self, clock: Clock, memory: dict[str, object]) -> bool:
         return clock.step % self.constants.every == 0 and clock.step < clock.total
 
-    def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+    def check(self, probe: Probe, clock: Clock, memory: dict[str, object]) -> Decision:
         constants, now = self.constants, probe.solvers
         found = self._gap(probe, now)
         if found > constants.threshold:

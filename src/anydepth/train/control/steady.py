@@ -1,7 +1,6 @@
 """A number of steps predicted from measured errors, moved to at once, and then kept."""
 
 from math import ceil
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -64,13 +63,13 @@ class Steady:
         solvers = self._stepping(probe.solvers, max(self.floor(probe.solvers), ceil(1 / step)))
         return Decision("start", solvers, measured=known(step=step), memory=memory.model_dump())
 
-    def recall(self, memory: dict[str, Any]) -> Memory:
-        return Memory(**memory)
+    def recall(self, memory: dict[str, object]) -> Memory:
+        return Memory.model_validate(memory)
 
-    def is_due(self, clock: Clock, memory: dict[str, Any]) -> bool:
+    def is_due(self, clock: Clock, memory: dict[str, object]) -> bool:
         return clock.step >= self.recall(memory).due or clock.step in (self._settled(clock.total), clock.total)
 
-    def check(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+    def check(self, probe: Probe, clock: Clock, memory: dict[str, object]) -> Decision:
         if clock.step == clock.total:
             return self.leave(probe, clock, memory)
         past, now, allowed = self.recall(memory), probe.solvers, self.allowed(clock)
@@ -84,7 +83,7 @@ class Steady:
         memory = self.after(clock, past, steps, after, passed).model_dump()
         return Decision(event, self._stepping(now, after), (passed,), measured, memory)
 
-    def leave(self, probe: Probe, clock: Clock, memory: dict[str, Any]) -> Decision:
+    def leave(self, probe: Probe, clock: Clock, memory: dict[str, object]) -> Decision:
         """After the last step: more steps, until what is measured with them, not predicted, passes."""
         now, limit, most = probe.solvers, self.settings.limit, self.settings.most_steps
         steps, compare, tests = _most(now), self.compare(probe, clock), []

@@ -1,7 +1,6 @@
 """A controller at work: it is shown the model, and its decision is counted."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ class Steering:
 
     def decide(
         self, model: nn.Module, progress: Progress, batch: Batch | None
-    ) -> tuple[Solvers, dict[str, Any]] | None:
+    ) -> tuple[Solvers, dict[str, object]] | None:
         """Before a step of the optimiser on a batch, and without one after the last: let the controller start, or
         check if that is due. The solvers from now on, and a line of metrics."""
         controller, prepared = self.controller, self.prepared
@@ -64,7 +63,7 @@ class Steering:
         return [batch.to(self.device, dtype, config.training.channels_last) for batch in batches]
 
 
-def _line(decision: Decision, clock: Clock, evaluations: int) -> dict[str, Any]:
+def _line(decision: Decision, clock: Clock, evaluations: int) -> dict[str, object]:
     solver = next(iter(decision.solvers.values()))
     fineness = {"rtol": solver.tolerance.rtol} if solver.tolerance is not None else {"steps": solver.steps}
     return {

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
-from anydepth.weights.choose import block_weights
+from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.parts import MODELS, UNITS
 
 
@@ -30,7 +29,7 @@ class Flow(nn.Module):
         features: int = 2,
         classes: int | None = None,
         unit: str = "mlp",
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         basis: str = "constant",
         size: int = 1,
         scheme: str = "rk4",
@@ -39,7 +38,7 @@ class Flow(nn.Module):
         atol: float | None = None,
         scale: float = 1.0,
         image: Sequence[int] | None = None,
-        weights: dict[str, Any] | None = None,
+        weights: dict[str, Choice] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}

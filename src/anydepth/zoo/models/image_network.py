@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
-from anydepth.weights.choose import block_weights
+from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.layers import conv3x3, norm
 from anydepth.zoo.parts import MODELS, UNITS
 from anydepth.zoo.stitch import Stitch
@@ -36,7 +35,7 @@ class ImageNetwork(nn.Module):
         classes: int = 10,
         image: Sequence[int] = (3, 32, 32),
         unit: str = "preact_conv",
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         basis: str = "constant",
         size: int = 1,
         scheme: str = "rk4",
@@ -47,7 +46,7 @@ class ImageNetwork(nn.Module):
         stitch_skip_init: bool = False,
         normalise: bool = True,
         pool: int | None = 8,
-        weights: dict[str, Any] | None = None,
+        weights: dict[str, Choice] | None = None,
         init: str = "independent",
     ):
         super().__init__()

@@ -1,14 +1,13 @@
 """A network for windows of series: a linear layer in, one continuous block over time, a linear layer out."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
-from anydepth.weights.choose import block_weights
+from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.models.tabular import check_outputs
 from anydepth.zoo.parts import MODELS, UNITS
 
@@ -43,13 +42,13 @@ class SeriesNetwork(nn.Module):
         width: int = 32,
         dropout: float = 0.0,
         unit: str = "series_conv",
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         basis: str = "constant",
         size: int = 1,
         scheme: str = "rk4",
         steps: int | None = None,
         scale: float = 1.0,
-        weights: dict[str, Any] | None = None,
+        weights: dict[str, Choice] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}

@@ -1,14 +1,13 @@
 """A network for rows of a table: a linear layer in, one continuous block, a linear layer out."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
-from anydepth.weights.choose import block_weights
+from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.parts import MODELS, UNITS
 
 
@@ -39,13 +38,13 @@ class TabularNetwork(nn.Module):
         width: int = 32,
         dropout: float = 0.0,
         unit: str = "mlp",
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         basis: str = "constant",
         size: int = 1,
         scheme: str = "rk4",
         steps: int | None = None,
         scale: float = 1.0,
-        weights: dict[str, Any] | None = None,
+        weights: dict[str, Choice] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}

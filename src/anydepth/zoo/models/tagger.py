@@ -1,13 +1,11 @@
 """The continuous transformer: a tag for every word of a sentence (Stateful ODE-Nets, section 7.3)."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
-from anydepth.weights.choose import block_weights
+from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.parts import MODELS, UNITS
 
 _LONGEST_WAVE = 10_000.0
@@ -35,13 +33,13 @@ class Tagger(nn.Module):
         classes: int = 10,
         width: int = 128,
         unit: str = "encoder",
-        options: dict[str, Any] | None = None,
+        options: dict[str, object] | None = None,
         basis: str = "constant",
         size: int = 1,
         scheme: str = "euler",
         steps: int | None = None,
         scale: float = 1.0,
-        weights: dict[str, Any] | None = None,
+        weights: dict[str, Choice] | None = None,
     ):
         super().__init__()
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
