@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from anydepth.zoo.models.image_network import ImageNetwork
-from anydepth_papers.experiments import one_net, solvers, weights
+from anydepth_papers.experiments import any_depth, one_net, solvers, weights
 from anydepth_papers.experiments.noise import Noisy
 from anydepth_papers.judge.study import Study
 from anydepth_papers.nets.image_nets import RECIPE, net_config, packed, waits_for
@@ -123,3 +123,14 @@ def test_without_any_net_of_the_campaign_nothing_is_run(module, tmp_path):
 def test_nets_without_a_common_seed_are_waited_for():
     assert waits_for({"rk4": {0: 1}, "euler": {}}, "rk4", "euler").text.endswith("ContinuousNet (Euler)")
     assert waits_for({"rk4": {0: 1}, "euler": {1: 1}}, "rk4", "euler").text.count("ContinuousNet") == 2
+
+
+@pytest.mark.parametrize(("shallow", "word"), [(80.0, "holds"), (88.0, "undecided")])
+def test_an_any_depth_net_that_does_not_use_its_depth_decides_nothing_about_depth(shallow, word):
+    def one(accuracy: float) -> dict:
+        return {"forms": {"x": {"evaluations": 2, "validation": 1, "accuracy": accuracy}}, "blocks": 2, "training": 2}
+
+    values = {any_depth.HATS: 90.0, any_depth.RESNETS[1]: shallow, any_depth.RESNETS[8]: 90.0}
+    found = {name: {seed: one(value + seed / 10) for seed in range(3)} for name, value in values.items()}
+    assert any_depth._judged(found, "specialist", 8)[1].word == word
+    assert any_depth._judged(found, "cost", 0)[1].word == "holds"

@@ -34,7 +34,12 @@ _LOOKS = Change(
     "The other accuracies on test images were not used.",
     "The study had not run.",
 )
-_DEPTH = (_STATISTICS, _LENGTH, _LOOKS)
+_DEPTH = (
+    _STATISTICS,
+    _LENGTH,
+    _LOOKS,
+    depth_gate("Claims on depths", "The study had not been run; the trials of the changes before."),
+)
 CHANGES: dict[str, tuple[Change, ...]] = {
     "one-net": (_THESE_NETS, depth_gate("Claims on budgets", "As above.")),
     "any-depth": _DEPTH,

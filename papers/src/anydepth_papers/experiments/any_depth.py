@@ -21,7 +21,7 @@ from anydepth.surgery.summary import summary
 from anydepth.zoo.models.resnet import ResNet
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
-from anydepth_papers.judge.rules import Judgement, better, computed, no_worse, not_run
+from anydepth_papers.judge.rules import Judgement, better, computed, no_worse, not_run, undecided
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
 from anydepth_papers.nets.depth_nets import (
@@ -40,7 +40,7 @@ from anydepth_papers.nets.depth_nets import (
     TIED,
     depth_config,
 )
-from anydepth_papers.nets.image_nets import Exam
+from anydepth_papers.nets.image_nets import Exam, uses_depth
 from anydepth_papers.nets.resnets import shortened
 
 if TYPE_CHECKING:
@@ -63,7 +63,16 @@ RIVALS = {
     NO_DISTILL: "labels in the place of distillation",
     NO_SANDWICH: "random forms in the place of the sandwich",
 }
-COLUMNS = ("net", "evaluations per block", "accuracy (%)", "ms per image", "parameters", "training", "seeds")
+COLUMNS = (
+    "net",
+    "evaluations per block",
+    "as it is (%)",
+    "recalibrated (%)",
+    "ms per image",
+    "parameters",
+    "training",
+    "seeds",
+)
 Found = dict[str, dict[int, Any]]
 
 
@@ -190,9 +199,17 @@ def _compared(
         for name in (mine, other)
     ]
     told = f"{spread(values[0])} against {spread(values[1])} %"
-    if margin is None:
-        return told, better(*values, paired=True)
-    return told, no_worse(values[0], values[1], margin, paired=True)
+    ours, theirs = values
+    judgement = better(ours, theirs, paired=True) if margin is None else no_worse(ours, theirs, margin, paired=True)
+    return told, _idle(found, mine) or judgement
+
+
+def _idle(found: Found, name: str) -> Judgement | None:
+    """Undecided where a net with all of its evaluations is not more than 5 points above ResNet-1; else None."""
+    shallow = {seed: at(one, 1)["accuracy"] for seed, one in found[RESNETS[1]].items()}
+    if uses_depth(found, name, shallow, lambda one: at(one, max(BUDGETS))["accuracy"]):
+        return None
+    return undecided(f"{name}: not known to be 5 points above {RESNETS[1]}: decides nothing on depth")
 
 
 def _rows(found: Found) -> list[tuple[Any, ...]]:
@@ -203,7 +220,8 @@ def _rows(found: Found) -> list[tuple[Any, ...]]:
             seen = [at(one, n) for one in seeds.values()]
             times = [one["milliseconds"] for one in seen if one["milliseconds"] is not None]
             training = int(np.mean([one["training"] for one in seeds.values()]))
-            figures = (round(float(np.mean([one["accuracy"] for one in seen])), 2), min(times, default=None))
+            means = (round(float(np.mean([one[key] for one in seen])), 2) for key in ("as it is", "accuracy"))
+            figures = (*means, min(times, default=None))
             rows.append((name, n, *figures, max(one["parameters"] for one in seen), training, len(seen)))
     return rows
 
@@ -215,8 +233,10 @@ def _notes(study: Study) -> tuple[str, ...]:
         f"{used['batch']}, {used['longer']} for the net trained longer; {used['images']} test images; specialists are "
         "trained with the number of steps that they run with.",
         "Evaluations are those of units for one image in each block; training: of units, in all passes of a training.",
-        "Accuracy is that of the form chosen on validation images, recalibrated, the mean over seeds; milliseconds of "
-        "the processor, a batch of 100, the least of five passes.",
+        "Accuracy is that of the form chosen on validation images, the mean over seeds; milliseconds of the processor, "
+        "a batch of 100, the least of five passes.",
+        f"Control: claims on depths decide something only if the net with {max(BUDGETS)} evaluations is more than 5 "
+        f"points above {RESNETS[1]}.",
         "LayerDrop: a ResNet with stochastic depth, survival 0.5 at the end; the kinetic penalty is 0.03, and no rate, "
         "weight or penalty was tuned for these nets.",
     )

@@ -32,6 +32,7 @@ from anydepth_papers.judge.wording import spread
 from anydepth_papers.nets.depth_nets import RESNETS, SMOKE_IMAGES, depth_config
 from anydepth_papers.nets.image_nets import Exam
 from anydepth_papers.nets.resnets import skipped
+from anydepth_papers.studies.form_tables import time_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +70,17 @@ CLAIMS = {
         for name, words in RIVALS.items()
     },
 }
-COLUMNS = ("treatment", "form", "accuracy (%)", "parameters", "evaluations", "seeds")
+COLUMNS = (
+    "treatment",
+    "form",
+    "as it is (%)",
+    "recalibrated (%)",
+    "parameters",
+    "evaluations",
+    "ms per image",
+    "evaluations of the treatment",
+    "seeds",
+)
 Found = dict[int, dict[str, Any]]
 
 
@@ -154,15 +165,12 @@ def _forms(name: str, model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _kept(seen: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "accuracy": seen["recalibrated"]["accuracy"],
-        "as it is": seen["accuracy"],
-        "parameters": seen["parameters"],
-    }
+    kept = {key: seen[key] for key in ("parameters", "evaluations", "milliseconds")}
+    return kept | {"accuracy": seen["recalibrated"]["accuracy"], "as it is": seen["accuracy"]}
 
 
-def _values(found: Found, name: str, form: str) -> list[float]:
-    return [one[name]["forms"][form]["accuracy"] for one in found.values()]
+def _values(found: Found, name: str, form: str, what: str = "accuracy") -> list[float]:
+    return [one[name]["forms"][form][what] for one in found.values()]
 
 
 def _verdict(found: Found, kind: str, which: str, claim: Claim) -> ClaimVerdict:
@@ -180,9 +188,10 @@ def _rows(found: Found, names: Sequence[str]) -> list[tuple[Any, ...]]:
     for name in names:
         seeds = [one[name] for one in found.values()]
         for form, seen in seeds[0]["forms"].items():
-            mean = round(float(np.mean(_values(found, name, form))), 2)
+            means = (round(float(np.mean(_values(found, name, form, key))), 2) for key in ("as it is", "accuracy"))
+            cost = seen["parameters"], seen["evaluations"], time_of([one["forms"][form] for one in seeds])
             spent = int(np.mean([one["evaluations"] for one in seeds]))
-            rows.append((name, form, mean, seen["parameters"], spent, len(seeds)))
+            rows.append((name, form, *means, *cost, spent, len(seeds)))
     return rows
 
 
@@ -191,8 +200,8 @@ def _notes(study: Study) -> tuple[str, ...]:
     return (
         f"Data: {used['data']}; channels {used['channels']}, 8 units a stage, {used['steps']} steps of the optimiser "
         f"with a batch of {used['batch']}; {used['images']} test images.",
-        "Evaluations: of units, in all passes of a treatment, the teacher's among them; a quarter of those of the "
-        "training for each. Nothing was tuned for these nets.",
+        "Evaluations: of units for one image; those of a treatment are in all its passes, the teacher's among them: a "
+        "quarter of those of the training for each. Nothing was tuned for these nets.",
         "skipped and healed: every second unit left out, then trained on labels; half net distilled: fresh weights.",
     )
 

@@ -5,7 +5,7 @@ which changes no output, smoothed for a quarter of its training's evaluations, a
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -28,6 +28,9 @@ from anydepth_papers.judge.rules import better, no_worse
 from anydepth_papers.judge.study import Study
 from anydepth_papers.judge.wording import spread
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 SHARE, MARGIN = 0.25, 1.0
 """Of the evaluations of the training; points."""
 SMALLER = ("half the steps", "half the size", "half of both")
@@ -40,7 +43,7 @@ CLAIMS = {
     },
     **{("gains", form): Claim(f"Smoothed, a tagger is above the imported one with {form}", "ours") for form in SMALLER},
 }
-COLUMNS = ("form", "as imported (%)", "smoothed (%)", "seeds")
+COLUMNS = ("form", "evaluations", "as imported (%)", "smoothed (%)", "seeds")
 
 
 class HandMade(nn.Module):
@@ -70,7 +73,7 @@ def run(study: Study) -> Findings:
         write_tiny_treebank(study)
     found = [study.piece(f"smoothed-{seed}", lambda s=seed: _smoothed(study, s)) for seed in study.seeds]
     verdicts = tuple(_verdict(found, kind, form, claim) for (kind, form), claim in CLAIMS.items())
-    return Findings(COLUMNS, tuple(_rows(found)), verdicts, None, _notes(study, found))
+    return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(found), _notes(study, found))
 
 
 def _smoothed(study: Study, seed: int) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def _rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     def mean(form: str, place: int) -> float:
         return round(float(np.mean([one["rows"][form][place] or 0.0 for one in found])), 2)
 
-    return [(form, mean(form, 0), mean(form, 1), len(found)) for form in found[0]["rows"]]
+    return [(form, form.rpartition(" ")[2], mean(form, 0), mean(form, 1), len(found)) for form in found[0]["rows"]]
 
 
 def _notes(study: Study, found: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -152,6 +155,24 @@ def _notes(study: Study, found: list[dict[str, Any]]) -> tuple[str, ...]:
         f"Relative change of kernels from layer to layer, aligned, before and after smoothing: {rough}.",
         "Nothing was tuned for these nets; the encoder has layer norms, so that nothing is recalibrated.",
     )
+
+
+def _draw(found: list[dict[str, Any]]) -> "Figure":
+    """Every form before and after, the seeds as dots."""
+    import matplotlib.pyplot as plt
+
+    forms = list(found[0]["rows"])
+    figure, axes = plt.subplots(figsize=(7, 1 + 0.3 * len(forms)), constrained_layout=True)
+    for place, (label, colour) in enumerate((("as imported", "#c2571a"), ("smoothed", "#0b6e99"))):
+        values = np.array([[one["rows"][form][place] or 0.0 for one in found] for form in forms])
+        axes.plot(values, range(len(forms)), ".", color=colour, alpha=0.5)
+        axes.plot(values.mean(1), range(len(forms)), "-", color=colour, label=label)
+    axes.set_yticks(range(len(forms)), forms)
+    axes.invert_yaxis()
+    axes.set(xlabel="test accuracy (%)", title="A tagger trained by hand, in other forms")
+    axes.grid(alpha=0.25)
+    axes.legend(fontsize=8)
+    return figure
 
 
 _SMOKE: dict[str, Any] = {
