@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, exp, isfinite, log
+from math import ceil, exp, inf, isfinite, log
 from typing import NamedTuple
 
 from anydepth.errors import ConfigError
@@ -15,10 +15,11 @@ PASS_SHARE = 0.4
 """Share of the target that one pass may take, since a request may wait for a whole pass before its own."""
 BUSY, CALM = 0.9, 0.78
 """Shares of the time in passes: above the first a form is given up, below the second a deeper one may be taken."""
-RATE_SECONDS = 1.0
+RATE_SECONDS = 2.0
 """Time over which arrivals are averaged."""
-HOLD_SECONDS, LONGEST_HOLD = 0.5, 30.0
-"""How long there must be room for a deeper form before it is taken; doubled whenever that was a mistake."""
+HOLD_SECONDS, LONGEST_HOLD, FORGIVEN_SECONDS = 0.5, 30.0, 60.0
+"""How long there must be room for a deeper form before it is taken; doubled whenever that was a mistake, halved after a
+minute without changes."""
 _RATE, _SHARED, _MOST = 0.2, 0.8, 2.0
 """Of learning: how fast, how much of it other forms share, and the largest surprise (a logarithm)."""
 
@@ -85,10 +86,11 @@ class DepthController:
         controller.next_batch(now)           form and tickets of the next pass, which begins now; None: nothing waits
         controller.finished(now, batch)      the pass is over
 
-    A form is given up at once when what waits could not be answered in time with it, or when passes would fill more
-    than BUSY of the time; the deepest that can is taken. A deeper one comes back a rung at a time, after there was room
-    for it without a break; the time it takes doubles whenever it had to be given up soon. A request is refused only
-    where even the cheapest form would be late, and never while nothing else is at work.
+    The level follows the rate of arrivals. A form is given up when its passes would fill more than BUSY of the time;
+    the deepest that can is taken. A deeper one comes back after there was room for it without a break; the time it
+    takes doubles whenever it had to be given up soon. A clump of requests that the form of the level could not answer
+    in time gets the deepest that can, for as long as it lasts, and the level stays. A request is refused only where
+    even the cheapest form would be late, and never while nothing else is at work.
 
     Args:
         ladder: the forms; the order does not matter. Measured times correct theirs.
@@ -117,11 +119,11 @@ class DepthController:
         self._rate, self._rate_at = 0.0, 0.0
         self._holds = [HOLD_SECONDS] * len(self.ladder)
         self._room_since: float | None = None
-        self._deeper_at = self._forgiven_at = float("-inf")
+        self._deeper_at = self._quiet_since = float("-inf")
 
     @property
     def form(self) -> str:
-        """What answers requests that do not name a form."""
+        """What answers requests that do not name a form, but for clumps."""
         return self.ladder[self.level].name
 
     @property
@@ -162,7 +164,7 @@ class DepthController:
             return None
         self._move(now)
         asked = self._waiting[0].form
-        place = self.level if asked is None else self._places[asked]
+        place = self._in_time(now) if asked is None else self._places[asked]
         most, examples = self._capacity(place), 0
         taken: list[Hashable] = []
         left: deque[_Waiting] = deque()
@@ -210,7 +212,9 @@ class DepthController:
         return max(1, min(self.max_batch, int(room / rung.example_ms)))
 
     def _busy(self, now: float, place: int) -> float:
-        """The share of the time that passes of this form would take."""
+        """The share of the time that passes of this form would take; infinite if a single one is late."""
+        if self.seconds(self.ladder[place].name, 1) > SAFE * self.target:
+            return inf
         most = self._capacity(place)
         mean = self.ladder[place].milliseconds(most) / 1000 * self._learnt.mean(self.ladder[place].name)
         return self.rate(now) * mean / most
@@ -254,30 +258,38 @@ class DepthController:
         most = self._capacity(place)
         return ceil(examples / most) * self.seconds(self.ladder[place].name, min(most, examples))
 
+    def _in_time(self, now: float) -> int:
+        """The deepest form, from the level on, with which all that waits is in time; else the cheapest."""
+        last = len(self.ladder) - 1
+        places = range(self.level, last)
+        return next((place for place in places if self._longest(now, place) <= SAFE * self.target), last)
+
     def _move(self, now: float) -> None:
-        """Down to the deepest form that can be in time, or up by a rung after there was room for it long enough."""
-        fitting = next((p for p in range(self.level, len(self.ladder)) if self._fits(now, p)), len(self.ladder) - 1)
-        if fitting > self.level:
+        """Down to the deepest form that can bear the load, or up to forms for which there was room long enough."""
+        last = len(self.ladder) - 1
+        bearing = next((place for place in range(self.level, last) if self._busy(now, place) <= BUSY), last)
+        if bearing > self.level:
             if now - self._deeper_at < 10 * self._holds[self.level]:
                 self._holds[self.level] = min(2 * self._holds[self.level], LONGEST_HOLD)
-            self._take(fitting)
-        elif self.level and self._has_room(now, self.level - 1):
-            self._room_since = now if self._room_since is None else self._room_since
-            if now - self._room_since >= self._holds[self.level - 1]:
-                self._take(self.level - 1)
-                self._deeper_at = now
-        else:
+            self._take(now, bearing)
             self._room_since = None
-        if now - max(self._deeper_at, self._forgiven_at) > 20 * self._holds[self.level]:
-            self._holds[self.level] = max(self._holds[self.level] / 2, HOLD_SECONDS)
-            self._forgiven_at = now
+        elif not (self.level and self._busy(now, self.level - 1) <= CALM):
+            self._room_since = None
+        elif self._room_since is None:
+            self._room_since = now
+        while self._room_since is not None and self._may_rise(now, self._room_since):
+            self._room_since += self._holds[self.level - 1]
+            self._take(now, self.level - 1)
+            self._deeper_at = now
+        if now - self._quiet_since > FORGIVEN_SECONDS:
+            self._holds = [max(hold / 2, HOLD_SECONDS) for hold in self._holds]
+            self._quiet_since = now
 
-    def _take(self, level: int) -> None:
-        self.level, self._room_since = level, None
+    def _may_rise(self, now: float, since: float) -> bool:
+        """Whether there was room for the next deeper form since then, and that is long enough."""
+        above = self.level - 1
+        return above >= 0 and now - since >= self._holds[above] and self._busy(now, above) <= CALM
+
+    def _take(self, now: float, level: int) -> None:
+        self.level, self._quiet_since = level, now
         self.changes += 1
-
-    def _fits(self, now: float, place: int) -> bool:
-        return self._busy(now, place) <= BUSY and self._longest(now, place) <= SAFE * self.target
-
-    def _has_room(self, now: float, place: int) -> bool:
-        return self._busy(now, place) <= CALM and self._longest(now, place) <= SAFE * self.target / 2
