@@ -7,8 +7,7 @@ const FLOW = (() => {
   function solved(name, solver) {
     const key = `${name} ${solver.scheme} ${solver.steps}`;
     if (!kept[key]) {
-      const field = flowField(CONTENT.flow.nets[name]);
-      const paths = points.map(([x, y]) => trajectory(field, [x, y], solver.scheme, solver.steps));
+      const paths = trajectories(flowField(CONTENT.flow.nets[name]), points, solver.scheme, solver.steps);
       if (Object.keys(kept).length > 60) Object.keys(kept).forEach((old) => delete kept[old]);
       kept[key] = { paths, crossed: null };
       if (solver === FINE) setTimeout(() => {
@@ -40,9 +39,10 @@ const FLOW = (() => {
 
   function panel(canvas, { paths, crossed }, solver) {
     const { brush, width, height } = prepared(canvas), at = ([x, y]) => [width / 2 + (x / range) * (width / 2), height / 2 - (y / range) * (height / 2)];
+    const styles = [colour("--zero"), colour("--one")], mark = colour("--mark");
     arrows(brush, at);
     paths.forEach((path, i) => {
-      const style = colour(points[i][2] ? "--one" : "--zero");
+      const style = styles[points[i][2]];
       brush.globalAlpha = 0.45;
       line(brush, path.map(at), style, 1);
       brush.globalAlpha = 1;
@@ -50,7 +50,7 @@ const FLOW = (() => {
       disk(brush, at(path[path.length - 1]), 2.8, style);
     });
     if (byId("marks").checked)
-      (crossed ?? []).slice(0, 1500).forEach(({ places }) => ring(brush, at(places[0]), 3.2, colour("--mark"), 1.1));
+      (crossed ?? []).slice(0, 1500).forEach(({ places }) => ring(brush, at(places[0]), 3.2, mark, 1.1));
     boundary(brush, at, width, height);
   }
 
@@ -65,20 +65,18 @@ const FLOW = (() => {
   }
 
   function arrows(brush, at) {
-    const field = flowField(CONTENT.flow.nets[settings.net]), count = 17, grid = [];
-    for (let i = 0; i < count; i++)
-      for (let j = 0; j < count; j++) {
-        const point = [i, j].map((k) => range * (-1 + (2 * k + 1) / count)), slope = field(Float64Array.from(point));
-        grid.push({ point, slope, size: Math.hypot(...slope) });
-      }
-    const largest = Math.max(...grid.map((each) => each.size)) || 1, reach = (0.85 * range) / count;
-    grid.forEach(({ point, slope, size }) => {
-      const share = (reach * (0.25 + 0.75 * Math.sqrt(size / largest))) / (size || 1), tip = [0, 1].map((k) => point[k] + share * slope[k]);
-      const [from, to] = [at([0, 1].map((k) => point[k] - share * slope[k])), at(tip)];
+    const count = 17, style = colour("--arrow"), middle = (k) => range * (-1 + (2 * k + 1) / count);
+    const grid = Array.from({ length: count * count }, (_, k) => [middle(k % count), middle(Math.floor(k / count))]);
+    const slopes = flowField(CONTENT.flow.nets[settings.net])(Float64Array.from(grid.flat()));
+    const sizes = grid.map((_, k) => Math.hypot(slopes[2 * k], slopes[2 * k + 1]));
+    const largest = Math.max(...sizes) || 1, reach = (0.85 * range) / count;
+    grid.forEach(([x, y], k) => {
+      const share = (reach * (0.25 + 0.75 * Math.sqrt(sizes[k] / largest))) / (sizes[k] || 1);
+      const [dx, dy] = [share * slopes[2 * k], share * slopes[2 * k + 1]], from = at([x - dx, y - dy]), to = at([x + dx, y + dy]);
       const turn = Math.atan2(to[1] - from[1], to[0] - from[0]);
       const wing = (angle) => [to[0] - 3.5 * Math.cos(turn + angle), to[1] - 3.5 * Math.sin(turn + angle)];
-      line(brush, [from, to], colour("--arrow"), 1);
-      line(brush, [wing(0.5), to, wing(-0.5)], colour("--arrow"), 1);
+      line(brush, [from, to], style, 1);
+      line(brush, [wing(0.5), to, wing(-0.5)], style, 1);
     });
   }
 
@@ -105,3 +103,10 @@ const redraw = () => REDRAW.forEach((each) => each());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 new ResizeObserver(redraw).observe(document.body);
 redraw();
+
+// In a frame of another page there are the digits alone, as high as they are where that page may be told.
+if (window.self !== window.top) {
+  document.documentElement.classList.add("framed");
+  const frame = window.frameElement, main = document.querySelector("main");
+  if (frame) new ResizeObserver(() => (frame.style.height = `${Math.ceil(main.getBoundingClientRect().height)}px`)).observe(main);
+}

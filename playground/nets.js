@@ -109,12 +109,16 @@ function normed(x, norm, prefix, area, withRelu = true) {
   return y;
 }
 
+/** Of one example or of several, one after another. */
 function linear(x, weight, bias) {
-  return Float64Array.from(bias, (start, o) => {
-    let sum = start;
-    for (let i = 0; i < x.length; i++) sum += weight[o * x.length + i] * x[i];
-    return sum;
-  });
+  const outputs = bias.length, inputs = weight.length / outputs, y = new Float64Array((x.length / inputs) * outputs);
+  for (let place = 0, start = 0; place < y.length; start += inputs)
+    for (let o = 0; o < outputs; o++, place++) {
+      let sum = bias[o];
+      for (let i = 0; i < inputs; i++) sum += weight[o * inputs + i] * x[start + i];
+      y[place] = sum;
+    }
+  return y;
 }
 
 function softmax(scores) {
@@ -152,21 +156,24 @@ function averaged(x, channels, height, width, pool) {
   return y;
 }
 
-/** The planar field; the same at all depths, as its weights are one constant. */
+/** The planar field, at any number of points; the same at all depths, as its weights are one constant. */
 function flowField(net) {
   const theta = reader(net)(0, 1, [0, 1]), last = net.layers - 1;
   return (y) => {
-    for (let layer = 0; layer < last; layer++)
-      y = linear(y, theta[`inner.${layer}.weight`], theta[`inner.${layer}.bias`]).map((v) => (v < 0 ? 0 : v));
+    for (let layer = 0; layer < last; layer++) {
+      y = linear(y, theta[`inner.${layer}.weight`], theta[`inner.${layer}.bias`]);
+      for (let i = 0; i < y.length; i++) if (y[i] < 0) y[i] = 0;
+    }
     return linear(y, theta["out.weight"], theta["out.bias"]).map((v) => v * net.scale);
   };
 }
 
-/** States of one point at all times. */
-function trajectory(field, point, scheme, steps) {
-  const path = [];
-  integrate(Float64Array.from(point), steps, scheme, 1, (step, c, y) => field(y), (time, y) => path.push([y[0], y[1]]));
-  return path;
+/** States of every point at all times. */
+function trajectories(field, points, scheme, steps) {
+  const paths = points.map(() => []), start = Float64Array.from(points.flatMap(([x, y]) => [x, y]));
+  const seen = (time, y) => paths.forEach((path, k) => path.push([y[2 * k], y[2 * k + 1]]));
+  integrate(start, steps, scheme, 1, (step, c, y) => field(y), seen);
+  return paths;
 }
 
 function flowScores(net, point) {
@@ -176,19 +183,27 @@ function flowScores(net, point) {
 
 /** Where pieces of two paths meet in a point inside both; a list for every pair that does. */
 function crossings(paths) {
-  const found = [], boxes = paths.map((path) => box(path));
+  const found = [], pieces = paths.map((path) => boxed(path, 0, path.length - 1));
   for (let i = 0; i < paths.length; i++)
-    for (let j = 0; j < i; j++)
-      if (overlap(boxes[i], boxes[j])) {
-        const places = meetings(paths[i], paths[j]);
-        if (places.length) found.push({ pair: [j, i], places });
-      }
+    for (let j = 0; j < i; j++) {
+      const places = [];
+      meetings(pieces[i], pieces[j], paths[i], paths[j], places);
+      if (places.length) found.push({ pair: [j, i], places });
+    }
   return found;
 }
 
-function box(path) {
+/** The box around a part of a path, and those of its halves, down to single pieces. */
+function boxed(path, from, to) {
+  const part = { from, count: to - from, box: box(path.slice(from, to + 1)), halves: null };
+  const middle = (from + to) >> 1;
+  if (part.count > 1) part.halves = [boxed(path, from, middle), boxed(path, middle, to)];
+  return part;
+}
+
+function box(points) {
   const corners = [Infinity, Infinity, -Infinity, -Infinity];
-  for (const [x, y] of path) {
+  for (const [x, y] of points) {
     if (x < corners[0]) corners[0] = x;
     if (y < corners[1]) corners[1] = y;
     if (x > corners[2]) corners[2] = x;
@@ -197,20 +212,19 @@ function box(path) {
   return corners;
 }
 
-function overlap(a, b) {
-  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
+/** Adds the places where two parts meet; parts whose boxes are apart do not. */
+function meetings(a, b, pathA, pathB, places) {
+  if (!overlap(a.box, b.box)) return;
+  if (a.count > 1 && a.count >= b.count) a.halves.forEach((half) => meetings(half, b, pathA, pathB, places));
+  else if (b.count > 1) b.halves.forEach((half) => meetings(a, half, pathA, pathB, places));
+  else {
+    const place = meeting(pathA[a.from], pathA[a.from + 1], pathB[b.from], pathB[b.from + 1]);
+    if (place) places.push(place);
+  }
 }
 
-function meetings(a, b) {
-  const places = [], pieces = b.slice(1).map((point, r) => box([b[r], point]));
-  for (let s = 1; s < a.length; s++) {
-    const mine = box([a[s - 1], a[s]]);
-    for (let r = 1; r < b.length; r++) {
-      const place = overlap(mine, pieces[r - 1]) && meeting(a[s - 1], a[s], b[r - 1], b[r]);
-      if (place) places.push(place);
-    }
-  }
-  return places;
+function overlap(a, b) {
+  return a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3];
 }
 
 function meeting(a, b, c, d) {

@@ -35,7 +35,7 @@ OUTSIDE = {
 
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 
-PLAYGROUND = re.compile(r'^<a href="playground\.html">.*</a>\n', re.MULTILINE)
+PLAYGROUND = re.compile(r'^<(iframe|p><a)\b.*"playground\.html".*\n', re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

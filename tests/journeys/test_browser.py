@@ -12,6 +12,7 @@ import torch
 import anydepth as ad
 from anydepth.data.images import normalised
 from anydepth.deploy.sweeps.sweep import sweep
+from anydepth.measure.crossings import crossing_rate
 from anydepth.report import html
 from anydepth.report.budgets import budgets
 from anydepth.runs.folder import open_run
@@ -92,15 +93,26 @@ def test_digits_in_the_browser_are_those_of_python(shown, runs, scheme, steps):
 def test_paths_in_the_browser_are_those_of_python(shown, runs):
     model, point = runs["coarse"].model().double().eval(), [0.2, -0.3]
     ad.set_solver(model, scheme="rk4", steps=16)
-    call = "const net = playground.CONTENT.flow.nets.coarse, path = playground.trajectory(playground.flowField(net), "
+    call = (
+        "const net = playground.CONTENT.flow.nets.coarse, [path] = playground.trajectories(playground.flowField(net), "
+    )
     path, scores = shown.execute_script(
-        f"{call}arguments[0], 'rk4', 16); return [path, [...playground.flowScores(net, path.at(-1))]]", point
+        f"{call}[arguments[0]], 'rk4', 16); return [path, [...playground.flowScores(net, path.at(-1))]]", point
     )
     with torch.no_grad(), ad.fast_paths(False):
         start = torch.tensor([point], dtype=torch.float64)
         wanted = model.block.trajectory(start, [k / 16 for k in range(17)])[:, 0]
         assert np.array(path) == pytest.approx(wanted.numpy(), abs=1e-4)
         assert scores == pytest.approx(model(start)[0].numpy(), abs=1e-4)
+
+
+def test_crossings_in_the_browser_are_those_of_python(shown):
+    call = """const net = playground.CONTENT.flow.nets.coarse, points = playground.CONTENT.flow.points;
+        const paths = playground.trajectories(playground.flowField(net), points, "euler", 6);
+        return [paths, playground.crossings(paths).length]"""
+    paths, crossed = shown.execute_script(call)
+    pairs = len(paths) * (len(paths) - 1) / 2
+    assert crossed / pairs == pytest.approx(crossing_rate(torch.tensor(paths).transpose(0, 1)), abs=1e-9)
 
 
 def test_a_drawn_digit_is_answered_at_the_depth_of_the_sliders(shown, runs):
@@ -136,6 +148,17 @@ def test_the_playground_fits_a_phone_light_and_dark(driver, page):
         assert_fits(driver)
         backs.add(driver.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert len(backs) == 2
+    assert not errors_of(driver)
+
+
+def test_in_a_frame_the_playground_is_the_digits_alone(driver, page, tmp_path):
+    (tmp_path / "front.html").write_text(f'<iframe src="{page.as_uri()}" style="width: 100%; height: 900px"></iframe>')
+    show_as(driver, 900)
+    driver.get((tmp_path / "front.html").as_uri())
+    driver.switch_to.frame(0)
+    shown = "return ['header', '#pad', '#chosen', 'footer'].map(e => document.querySelector(e).offsetParent !== null)"
+    assert driver.execute_script(shown) == [False, True, False, False]
+    driver.switch_to.default_content()
     assert not errors_of(driver)
 
 
