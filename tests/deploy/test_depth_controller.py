@@ -260,6 +260,17 @@ def test_a_mistake_makes_it_wait_longer_before_the_next_try():
     assert len(seen.changes) < 60 / HOLD_SECONDS / 3
 
 
+def test_a_pass_of_one_may_take_as_long_as_one_of_two():
+    rung = Rung("deep", 99.0, 9.0, pass_ms=11.0, least_ms=27.0)
+    assert [rung.milliseconds(count) for count in (1, 2, 3)] == [27.0, 29.0, 38.0]
+    controller = DepthController([rung, Rung("flat", 98.0, 1.0)], TARGET)
+    for ticket in range(3):
+        controller.arrived(0.0, ticket)
+    batch = controller.next_batch(0.0)
+    assert batch is not None
+    assert batch == ("deep", [0, 1, 2], 3)
+
+
 @given(
     st.lists(st.tuples(st.floats(0, 0.05), st.integers(1, 8), st.booleans()), min_size=1, max_size=40),
     st.floats(0.2, 4),
@@ -285,7 +296,14 @@ def test_every_request_is_taken_once_and_in_order(arrivals, slow):
 
 @pytest.mark.parametrize(
     ("ladder", "settings"),
-    [([], {}), (LADDER[:1] * 2, {}), ([Rung("a", 1.0, 0.0)], {}), (LADDER, {"p99_ms": 0}), (LADDER, {"max_batch": 0})],
+    [
+        ([], {}),
+        (LADDER[:1] * 2, {}),
+        ([Rung("a", 1.0, 0.0)], {}),
+        ([Rung("a", 1.0, 1.0, 0.0, -1.0)], {}),
+        (LADDER, {"p99_ms": 0}),
+        (LADDER, {"max_batch": 0}),
+    ],
 )
 def test_impossible_ladders_and_targets_are_refused(ladder, settings):
     with pytest.raises(ConfigError):

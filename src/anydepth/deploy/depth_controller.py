@@ -26,16 +26,18 @@ _RATE, _SHARED, _MOST = 0.2, 0.8, 2.0
 
 @dataclass(frozen=True)
 class Rung:
-    """A form of a model: how good it is, and how long a pass takes: pass_ms + example_ms * examples."""
+    """A form of a model: how good it is, and how long a pass takes: pass_ms + example_ms * examples, or least_ms."""
 
     name: str
     value: float
     """Accuracy on validation data, or whatever the forms are told apart by."""
     example_ms: float
     pass_ms: float = 0.0
+    least_ms: float = 0.0
+    """No pass is shorter; one example often takes as long as two."""
 
     def milliseconds(self, examples: int) -> float:
-        return self.pass_ms + self.example_ms * examples
+        return max(self.least_ms, self.pass_ms + self.example_ms * examples)
 
 
 class Batch(NamedTuple):
@@ -102,7 +104,8 @@ class DepthController:
         if not ladder or len({rung.name for rung in ladder}) < len(ladder):
             raise ConfigError(f"a ladder needs forms with names of their own, got {[rung.name for rung in ladder]}")
         for rung in ladder:
-            if not (isfinite(rung.example_ms + rung.pass_ms) and rung.example_ms > 0 and rung.pass_ms >= 0):
+            is_finite = isfinite(rung.example_ms + rung.pass_ms + rung.least_ms)
+            if not (is_finite and rung.example_ms > 0 and rung.pass_ms >= 0 and rung.least_ms >= 0):
                 raise ConfigError(f"form {rung.name!r} needs finite times above 0, got {rung.example_ms} ms an example")
         if not (isfinite(p99_ms) and p99_ms > 0) or max_batch < 1:
             raise ConfigError(f"p99_ms and max_batch must be above 0, got {p99_ms} and {max_batch}")

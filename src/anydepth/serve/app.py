@@ -126,7 +126,7 @@ class Endpoints:
                 "forms": [
                     {"form": form.name, "is_source": form.row.is_source, "nfe": form.row.nfe}
                     | self._told(form.row)
-                    | {"example_ms": round(form.rung.example_ms, 4), "pass_ms": round(form.rung.pass_ms, 4)}
+                    | {name: round(getattr(form.rung, name), 4) for name in ("example_ms", "pass_ms", "least_ms")}
                     for form in forms
                 ],
                 "limits": {

@@ -25,7 +25,7 @@ MAX_DROP = 2.0
 """Points below the model as trained that a form may lose, as measured."""
 _CHEAPER = 0.9
 """A rung takes at most this share of the time of the one above."""
-_ROUNDS, _FEW, _MANY = 5, 1, 16
+_ROUNDS, _MANY = 5, 16
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,10 @@ def short_name(form: Form, source: Form) -> str:
 
 
 def _timed(name: str, row: FormRow, predictor: Predictor) -> ServedForm:
-    """A pass is taken for a constant and a part for every example; controllers correct both."""
-    few, many = (_milliseconds(predictor, random_inputs(predictor.facts, count)) for count in (_FEW, _MANY))
-    each = max((many - few) / (_MANY - _FEW), 0.2 * many / _MANY, 1e-6)
-    rung = Rung(name, row.value if row.value is not None else 0.0, each, max(few - each, 0.0))
+    """From two examples on, a pass is taken for a constant and a part for every example; controllers correct both."""
+    one, two, many = (_milliseconds(predictor, random_inputs(predictor.facts, count)) for count in (1, 2, _MANY))
+    each = max((many - two) / (_MANY - 2), 0.2 * many / _MANY, 1e-6)
+    rung = Rung(name, row.value if row.value is not None else 0.0, each, max(two - 2 * each, 0.0), one)
     return ServedForm(name, row, predictor, rung)
 
 
