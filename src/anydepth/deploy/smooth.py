@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
 from anydepth import artifact
-from anydepth.data.order import Draw, Indices
+from anydepth.data.order import Draw
 from anydepth.data.order import batches as batches_of_epoch
 from anydepth.data.table import Augment, Batch
 from anydepth.deploy.recalibrate import BATCHES, recalibrate, training_batches
@@ -276,10 +276,13 @@ def weights_hash(model: nn.Module) -> str:
     return artifact.digest(artifact.pack_tensors(dict(model.state_dict())))
 
 
-class Lazily(Sequence[Batch]):
+Plan = TypeVar("Plan")
+
+
+class Lazily(Sequence[Batch], Generic[Plan]):
     """Batches that are made when they are asked for."""
 
-    def __init__(self, plans: Sequence[Indices], make: Callable[[Indices], Batch]):
+    def __init__(self, plans: Sequence[Plan], make: Callable[[Plan], Batch]):
         self.plans, self.make = plans, make
 
     def __len__(self) -> int:
