@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import links
 import public_names
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -73,6 +74,17 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     """The site loads nothing from elsewhere: a shim that the plugin `offline` asks for is one of our own."""
     local = posixpath.relpath("assets/local-search.js", posixpath.dirname(page.file.dest_uri) or ".")
     return output.replace("https://unpkg.com/iframe-worker/shim", local)
+
+
+def on_post_template(output: str, template_name: str, config: MkDocsConfig) -> str:
+    """No page 404: its links work at the root of a server only, and this site is read from a folder too."""
+    return "" if template_name == "404.html" else output
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Refuse a site with a link that leads nowhere."""
+    if faults := links.faults(Path(config.site_dir)):
+        raise PluginError("links of the site lead nowhere:\n  " + "\n  ".join(faults))
 
 
 def _link(text: str, target: str, source: str, place: str) -> str:

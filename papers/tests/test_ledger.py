@@ -133,7 +133,7 @@ def test_a_result_of_earlier_rules_has_no_verdict_now(tmp_path):
     made = pages(_kept(tmp_path, _earlier("old")), tmp_path)
     text = made["continuousnet.md"]
     assert "**holds**" not in text
-    assert "**Not run under the present rules.**" in text
+    assert "**Not run under the current rules.**" in text
     assert "earlier: holds" in text
     assert "Earlier figures: by 7.25 points." in text
     assert "| [our own claims](ours.md) | 1 | 0 | 0 | 0 | 1 |" in made["README.md"]
@@ -144,6 +144,7 @@ def test_counts():
     assert counts(verdicts) == {"holds": 1, "does not hold": 0, "undecided": 1, "not run": 1}
     assert counted(verdicts) == "3 claims: 1 holds, 1 undecided, 1 not run"
     assert counted([]) == "0 claims"
+    assert counted(verdicts[:1] * 2) == "2 claims: 2 hold"
 
 
 def test_changed_verdicts_are_listed_and_others_are_not(tmp_path):
@@ -151,7 +152,7 @@ def test_changed_verdicts_are_listed_and_others_are_not(tmp_path):
     before = {name: {"verdicts": [{"claim": claim, "verdict": "holds"} for claim in claims]} for name in ("new", "old")}
     judged = _result("new", _verdict("same", _better(0.01)), _verdict("changed", _better(0.5, None)))
     text = changed_page(entries(_kept(tmp_path, judged, _earlier("old"))), before)
-    assert "5 of 6 verdicts changed, 3 of them because their study was not run again yet." in text
+    assert "5 of 6 verdicts changed, 3 of them because their study has not been run again yet." in text
     assert "| changed | holds | undecided | better: +1 points |" in text
     assert "| gone | holds | - | restated" in text
     assert text.count("| holds | not run |") == 3

@@ -78,6 +78,20 @@ def test_the_help_of_every_command_is_a_page():
         assert f"## {command}\n" in page
 
 
+def test_links_that_lead_nowhere_are_found(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top"></h1><a href="b.html#there"></a><a href="#top"></a><img src="no.png">'
+    )
+    (tmp_path / "b.html").write_text(
+        '<a name="there"></a><a href="a.html#gone"></a><script src="https://x.org/y"></script>'
+    )
+    assert hook("links").faults(tmp_path) == [
+        "a.html: no.png leads to no file",
+        "b.html: a.html#gone leads to no anchor",
+        "b.html: https://x.org/y is loaded from elsewhere",
+    ]
+
+
 def test_layers_in_the_docs_are_those_that_are_checked():
     listed = (ROOT / "docs/architecture.md").read_text()
     for layer in (ROOT / "src/anydepth").iterdir():

@@ -6,12 +6,12 @@ import numpy as np
 
 RULES = {
     "better in the median": "Wilcoxon's exact signed-rank test of the differences seed by seed, two-sided, 5 %.",
-    "better": "Holds where the 95 % interval of the difference over seeds is above 0, not where it is below 0.",
-    "no worse than": "Holds where the one-sided 95 % lower bound of the difference over seeds is above minus the "
-    "margin, not where the upper bound is below it.",
+    "better": "Holds if the 95 % interval of the difference over seeds is above 0; does not hold if it is below 0.",
+    "no worse than": "Holds if the one-sided 95 % lower bound of the difference over seeds is above minus the "
+    "margin; does not hold if the upper bound is below it.",
     "no worse in the median than": "Wilcoxon's exact signed-rank test of the differences plus the margin, one-sided, "
     "seed by seed, 5 %.",
-    "within": "Holds where the 95 % interval of the mean over seeds is inside the margin, not where it is disjoint.",
+    "within": "Holds if the 95 % interval of the mean over seeds is inside the margin; does not hold if it is outside.",
     "proportion at least": "Clopper and Pearson's 95 % interval of the share of nets against the stated share.",
     "instance, better": "About this trained net: McNemar's exact test over the test examples, 5 %.",
     "instance, no worse than": "About this trained net: Tango's one-sided 95 % bounds of the paired difference over "
@@ -21,8 +21,8 @@ RULES = {
     "instance in groups, no worse than": "About this trained net: one-sided 95 % bounds by Student's t, answers to one "
     "example taken together, against the margin.",
     "fewer failures": "Fisher's exact test of the numbers of nets that fail, two-sided, 5 %.",
-    "computed": "A closed form, a count, an order, or a figure of just these nets: no interval, a tolerance that was "
-    "stated before decides.",
+    "computed": "A closed form, a count, an order, or a figure of just these networks: no interval; a tolerance "
+    "stated beforehand decides.",
     "undecided": "The study ran, but cannot decide this.",
     "not run": "This was not run.",
 }

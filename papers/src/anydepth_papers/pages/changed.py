@@ -9,8 +9,8 @@ from anydepth_papers.pages.section import row, table_head
 
 _HEAD = """# Changed verdicts
 
-The verdicts of the ledger before the present rules (18 November 2026), and what became of each. Verdicts that are the
-same are not listed. [Overview](README.md)
+The rules for verdicts changed on 18 November 2026. This page lists every verdict that is different since, with the
+reason. Verdicts that stayed the same are not listed. [Overview](README.md)
 """
 
 
@@ -23,7 +23,7 @@ def changed_page(found: list[Entry], before: dict[str, Any]) -> str:
     waiting = sum(
         len(earlier["verdicts"]) for name, earlier in before.items() if name not in known or known[name].is_earlier
     )
-    told = f"{changed} of {total} verdicts changed, {waiting} of them because their study was not run again yet."
+    told = f"{changed} of {total} verdicts changed, {waiting} of them because their study has not been run again yet."
     lines = [line for _, some in sections for line in some]
     return "\n".join([_HEAD, told, "", *lines])
 
@@ -31,7 +31,7 @@ def changed_page(found: list[Entry], before: dict[str, Any]) -> str:
 def _section(name: str, earlier: list[dict[str, Any]], entry: Entry | None) -> tuple[int, list[str]]:
     """How many changed, and the lines that say so."""
     if entry is None or entry.is_earlier:
-        why = "Not run again yet; no verdict that earlier rules made stands."
+        why = "Not run again yet; verdicts by the earlier rules no longer count."
         rows = [(v["claim"], v["verdict"], "not run", "") for v in earlier]
     else:
         why = ""

@@ -82,5 +82,9 @@ def counts(verdicts: list[dict[str, Any]]) -> dict[str, int]:
 
 def counted(verdicts: list[dict[str, Any]]) -> str:
     """The same in words."""
-    told = ", ".join(f"{number} {word}" for word, number in counts(verdicts).items() if number)
+    told = ", ".join(f"{number} {_many(word, number)}" for word, number in counts(verdicts).items() if number)
     return f"{len(verdicts)} claim{'s' * (len(verdicts) != 1)}{f': {told}' if told else ''}"
+
+
+def _many(word: str, number: int) -> str:
+    return word if number == 1 else {"holds": "hold", "does not hold": "do not hold"}.get(word, word)

@@ -12,28 +12,33 @@ PAGES = {"C": "continuousnet.md", "P": "proper-odes.md", "S": "stateful.md", "A"
 
 _HEAD = """# Evidence
 
-What the four papers claim, and what this code shows. Every study was made by the command in its section; these pages
-are made from `papers/evidence/` by `make evidence`. A study that was last run before the present rules counts as not
-run: its earlier figures are shown, but no verdict stands on them.
+What four papers claim, and what experiments with this code show. Every section names the command that produced its
+figures, with seeds, machine and date. `make evidence` writes these pages from `papers/evidence/`.
+
+The rules for verdicts changed on 18 November 2026. A study that has not been run since counts as not run: its earlier
+figures are shown, but they support no verdict. Verdicts that changed are [listed with the reason](changed-verdicts.md).
+
+C, P, S and A stand for the four papers: ContinuousNet, Proper ODEs, Stateful ODE-Nets and ANODEV2. Words such as hats,
+size and step are in the glossary of the documentation.
 """
 _JUDGED = """## How claims are judged
 
-Every claim has one kind, chosen with its margin before the study runs; the code is
-`papers/src/anydepth_papers/judge/rules.py`.
+Every claim has one kind, which decides the statistical test. Kind and margin are fixed before the study runs. The code
+is `papers/src/anydepth_papers/judge/rules.py`.
 """
-_MORE = """- Intervals over seeds are Student's t: paired where runs of one seed share initial weights or the order
-  of their data, else Welch's.
-- Claims of one paper are corrected together by Holm's method at 5 %: a verdict that does not survive it is undecided,
-  and says so. The p of a verdict is the one before the correction. Claims that are *computed* do not count there.
-- A comparison within noise is undecided; so is one with too few seeds. Smoke runs decide nothing.
-- A verdict is about the data, the nets and the scale of its study, which its section names; it is none about the
-  paper's own size unless the study ran that.
-- The correction counts all claims of a paper that were judged, so a verdict may become undecided when more studies run.
-- Other depths, sizes and solvers are shown as they are and with batch statistics estimated anew; nets that keep none
-  have only the former.
-- A net that is not more than 5 points above a net of depth 1 trained from scratch does not use its depth, and decides
-  nothing about it.
-- What was changed in settings or rules after figures had been seen is listed with every study.
+_MORE = """- Intervals over seeds are Student's t intervals: paired if the runs of one seed share initial weights or the
+  order of their data, else Welch's.
+- The claims of one paper are corrected together by Holm's method at 5 %. A verdict that does not survive the correction
+  becomes undecided, and says so. The p shown is the one before the correction. Claims of the kind *computed* have no p
+  and are not counted. As all judged claims count, a verdict may become undecided when more studies run.
+- A difference within noise is undecided; so is one with too few seeds. Smoke runs decide nothing.
+- A verdict holds for the data, networks and scale of its study, which its section names. It says nothing about the
+  paper's own size, unless the study ran at that size.
+- Results at other depths, sizes and solvers are shown twice: as they are, and with batch statistics estimated again.
+  Networks without batch statistics have the first only.
+- A network that is not more than 5 points above one of depth 1 trained from scratch does not use its depth. It decides
+  nothing about depth.
+- Changes of settings or rules that were made after figures had been seen are listed with every study.
 """
 
 
@@ -95,8 +100,6 @@ def overview(found: list[Entry]) -> str:
         *(_paper_row(paper, [v for v in every if v["family"] == paper]) for paper in PAPERS),
         row("all", str(len(every)), *(str(counts(every)[word]) for word in WORDS)),
         "",
-        "Every verdict that differs from the one before the present rules: [changed verdicts](changed-verdicts.md).",
-        "",
         *_headline_details(found),
         _JUDGED,
         *(f"- *{kind}*: {rule}" for kind, rule in RULES.items() if kind not in ("undecided", "not run")),
@@ -137,6 +140,6 @@ def _studies(found: list[Entry]) -> list[str]:
     """All studies, with what became of their claims."""
     rows = []
     for entry in sorted(found, key=lambda e: (list(PAPERS).index(e.home), e.name)):
-        state = "not run under the present rules" if entry.is_earlier else counted(entry.verdicts)
+        state = "not run under the current rules" if entry.is_earlier else counted(entry.verdicts)
         rows.append(f"- {link(entry)}: {entry.result['title']}; {state}.")
     return ["## Studies", "", *rows, ""]

@@ -5,7 +5,7 @@ from typing import Any
 from anydepth_papers.pages.coverage import COVERAGE, Item
 from anydepth_papers.pages.entries import Entry, counted
 from anydepth_papers.pages.front_page import link
-from anydepth_papers.pages.section import bullets, change_line, data_lines, row, run_lines, section, table_head
+from anydepth_papers.pages.section import bullets, change_line, data_lines, heading, row, run_lines, section, table_head
 
 TITLES = {
     "C": "ContinuousNet: Continuous-in-depth neural networks (Queiruga et al. 2020)",
@@ -34,7 +34,7 @@ def paper_page(paper: str, found: list[Entry], figures: dict[str, str]) -> str:
 def _contents(own: list[Entry]) -> list[str]:
     return [
         f"- [{e.name}](#{e.name}): {e.result['title']}; "
-        f"{'not run under the present rules' if e.is_earlier else counted(e.verdicts)}"
+        f"{'not run under the current rules' if e.is_earlier else counted(e.verdicts)}"
         for e in own
     ]
 
@@ -59,8 +59,8 @@ def _section(entry: Entry, figure: str | None) -> str:
 def _earlier(result: dict[str, Any], verdicts: list[dict[str, Any]]) -> str:
     """A study that was judged by earlier rules only."""
     parts = [
-        [f"## {result['name']}", "", f"{result['title']}. {result['paper']}."],
-        ["**Not run under the present rules.** What follows is the earlier run; its verdicts do not stand."],
+        heading(result),
+        ["**Not run under the current rules.** What follows is an earlier run. Its verdicts no longer count."],
         run_lines(result),
         [
             *table_head("", "claim", "where", "earlier verdict"),

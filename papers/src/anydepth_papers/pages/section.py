@@ -10,7 +10,7 @@ SMALL = 1e-6
 def section(result: dict[str, Any], figure: str | None = None) -> str:
     """The section of a study that was judged by the present rules."""
     parts = [
-        [f"## {result['name']}", "", f"{result['title']}. {result['paper']}."],
+        heading(result),
         [f"![{result['title']}]({figure})"] if figure else [],
         run_lines(result),
         verdict_lines(result["verdicts"]),
@@ -19,6 +19,12 @@ def section(result: dict[str, Any], figure: str | None = None) -> str:
         bullets("Changed after figures had been seen", map(change_line, result["changes"])),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def heading(result: dict[str, Any]) -> list[str]:
+    """What the study asks, and where in which paper."""
+    title = result["title"]
+    return [f"## {result['name']}", "", f"{title}{'' if title.endswith('?') else '.'} {result['paper']}."]
 
 
 def run_lines(result: dict[str, Any]) -> list[str]:
