@@ -1,7 +1,11 @@
-"""A block whose number of steps is a tensor: a loop in the graph, whose body makes the weights of its step."""
+"""A block whose number of steps is a tensor: a loop in the graph, whose body makes the weights of its step.
 
+Which functions live where a stage lies, and with which factors, is worked out for all steps ahead of the loop, so that
+its body has little more to do than a step of a graph with fixed steps.
+"""
+
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +15,7 @@ from torch.func import functional_call
 from anydepth.block.block import ContinuousBlock
 from anydepth.block.roles import private
 from anydepth.deploy.elastic.pieces import pieces_of
+from anydepth.deploy.elastic.steps_input import MOST
 from anydepth.depth.bases import Basis
 from anydepth.errors import ConfigError
 from anydepth.weights.expansion import Expansion
@@ -39,24 +44,33 @@ class Cells(nn.Module):
         self.register_buffer("starts", torch.tensor([k.numerator for k in pieces.knots[:-1]], dtype=torch.int64))
         self.register_buffer("parts", torch.tensor([k.denominator for k in pieces.knots[:-1]], dtype=torch.int64))
         self.register_buffer("widths", torch.tensor(widths, dtype=torch.float64))
+        self.takes_all = not self.one_hot and basis.size <= FEW * pieces.support_CS.shape[1]
+        factors = pieces.for_all(basis.size) if self.takes_all else pieces.factors_CDS
         self.register_buffer("support", torch.tensor(pieces.support_CS, dtype=torch.int64))
-        self.register_buffer("factors", torch.tensor(pieces.factors_CDS, dtype=torch.float64))
+        self.register_buffer("factors", torch.tensor(factors, dtype=torch.float64))
 
-    def at(self, top: Tensor, bottom: Tensor, is_behind: bool) -> tuple[Tensor, Tensor | None]:
-        """The functions that live at top / bottom, and their factors; none where one function is all."""
-        passed = top * self.bottoms > self.tops * bottom if is_behind else top * self.bottoms >= self.tops * bottom
-        cell = passed.to(torch.int64).sum().reshape(1)
-        support = self.support.index_select(0, cell).reshape(-1)
+    def at(self, top_T: Tensor, bottom: Tensor, is_behind: bool) -> "Rows":
+        """At the times top / bottom: the functions that live there, and their factors; none where one is all."""
+        before_TC, after_C = top_T[:, None] * self.bottoms, self.tops * bottom
+        passed_TC = before_TC > after_C if is_behind else before_TC >= after_C
+        cell_T = passed_TC.to(torch.int64).sum(1)
         if self.one_hot:
-            return support, None
-        start, part = self.starts.index_select(0, cell), self.parts.index_select(0, cell)
-        along = (top * part - start * bottom).double() / (bottom * part).double()
-        along = 2 * along * self.widths.index_select(0, cell) - 1
-        powers = [torch.ones_like(along), along]
+            return self.support[:, 0].index_select(0, cell_T), None
+        start_T, part_T = self.starts.index_select(0, cell_T), self.parts.index_select(0, cell_T)
+        along_T = (top_T * part_T - start_T * bottom).double() / (bottom * part_T).double()
+        along_T = 2 * along_T * self.widths.index_select(0, cell_T) - 1
+        powers = [torch.ones_like(along_T), along_T]
         for d in range(2, self.factors.shape[1]):
-            powers.append(((2 * d - 1) * along * powers[-1] - (d - 1) * powers[-2]) / d)
-        stacked = torch.stack(powers[: self.factors.shape[1]]).reshape(1, -1)
-        return support, (stacked @ self.factors.index_select(0, cell).squeeze(0)).reshape(-1)
+            powers.append(((2 * d - 1) * along_T * powers[-1] - (d - 1) * powers[-2]) / d)
+        stacked_TD = torch.stack(powers[: self.factors.shape[1]], 1)
+        factors_TS = (stacked_TD[:, None] @ self.factors.index_select(0, cell_T)).squeeze(1)
+        return None if self.takes_all else self.support.index_select(0, cell_T), factors_TS
+
+
+Rows = tuple[Tensor | None, Tensor | None]
+"""Of coefficients: which, (times) or (times, functions), None for all; and their factors."""
+FEW = 3
+"""So many times the functions that live on a cell may be all there are, for all rows to be read where they are."""
 
 
 class ElasticBlock(nn.Module):
@@ -100,52 +114,86 @@ class ElasticBlock(nn.Module):
         count, is_tuple = self.count, isinstance(x, tuple)
         assert count is not None
         y = x if isinstance(x, tuple) else (x,)
+        ahead = self._ahead(count, y[0].dtype)
 
         if not torch.compiler.is_exporting():
             for n in range(int(count)):
-                y = self._step(torch.tensor(n), count, y, is_tuple, args, kwargs)
+                y = self._step(torch.tensor(n), count, y, ahead, is_tuple, args, kwargs)
             return y if is_tuple else y[0]
 
         def on(n: Tensor, *y: Tensor) -> Tensor:
             return n < count
 
         def step(n: Tensor, *y: Tensor) -> tuple[Tensor, ...]:
-            return (n + 1, *self._step(n, count, y, is_tuple, args, kwargs))
+            return (n + 1, *self._step(n, count, y, ahead, is_tuple, args, kwargs))
 
         _, *y = while_loop(on, step, (torch.zeros((), dtype=torch.int64), *y))
         return tuple(y) if is_tuple else y[0]
 
+    def _ahead(self, count: Tensor, dtype: torch.dtype) -> "Ahead":
+        """For every basis and stage, the rows that each of the most steps reads; those past the last are not used."""
+        n, kinds = torch.arange(MOST), dict.fromkeys(zip(self.scheme.c, self.scheme.reads_behind, strict=True))
+        tops = {kind: (n * kind[0].denominator + kind[0].numerator, count * kind[0].denominator) for kind in kinds}
+        moving = [place for place, cells in enumerate(self.known) if not cells.is_constant]
+        rows = {(place, *kind): self.known[place].at(*tops[kind], kind[1]) for place in moving for kind in kinds}
+        return Ahead((self.scale / count.double()).to(dtype), rows)
+
     def _step(
-        self, n: Tensor, count: Tensor, y: tuple[Tensor, ...], is_tuple: bool, args: tuple, kwargs: dict[str, object]
+        self,
+        n: Tensor,
+        count: Tensor,
+        y: tuple[Tensor, ...],
+        ahead: "Ahead",
+        is_tuple: bool,
+        args: tuple,
+        kwargs: dict[str, object],
     ) -> tuple[Tensor, ...]:
         scheme, slopes = self.scheme, []
-        step = (self.scale / count.double()).to(y[0].dtype)
         for c, row, is_behind in zip(scheme.c, scheme.a, scheme.reads_behind, strict=True):
-            at = _advanced(y, row, step, slopes)
-            time = n * c.denominator + c.numerator, count * c.denominator
-            slope = self._slope(time, is_behind, at if is_tuple else at[0], args, kwargs)
+            at = _advanced(y, row, ahead.step, slopes)
+            placed = self._placed(n, ahead, c, is_behind)
+            lead = ()
+            if self.time:
+                time = (n * c.denominator + c.numerator).double() / (count * c.denominator).double()
+                lead = (time.to(at[0].dtype),)
+            slope = functional_call(
+                self.unit, {**placed, **self.shared}, (*lead, at if is_tuple else at[0], *args), kwargs
+            )
             slopes.append(slope if isinstance(slope, tuple) else (slope,))
-        return _advanced(y, scheme.b, step, slopes)
+        return _advanced(y, scheme.b, ahead.step, slopes)
 
-    def _slope(
-        self, time: tuple[Tensor, Tensor], is_behind: bool, at: Any, args: tuple, kwargs: dict[str, object]
-    ) -> object:
-        top, bottom = time
-        found = [cells.at(top, bottom, is_behind) for cells in self.known]
-        placed = {n: self._read(n, held, found[self.place[n]]) for n, held in zip(self.kinds, self.held, strict=True)}
-        dtype = (at[0] if isinstance(at, tuple) else at).dtype
-        lead = ((top.double() / bottom.double()).to(dtype),) if self.time else ()
-        return functional_call(self.unit, {**placed, **self.shared}, (*lead, at, *args), kwargs)
+    def _placed(self, n: Tensor, ahead: "Ahead", c: Fraction, is_behind: bool) -> dict[str, Tensor]:
+        """The tensors of the unit at a stage of step n."""
+        here = n.reshape(1)
+        rows = {
+            place: tuple(None if part is None else part.index_select(0, here) for part in found)
+            for (place, *kind), found in ahead.rows.items()
+            if kind == [c, is_behind]
+        }
+        return {
+            name: self._read(name, held, rows.get(self.place[name]))
+            for name, held in zip(self.kinds, self.held, strict=True)
+        }
 
-    def _read(self, name: str, held: Tensor, where: tuple[Tensor, Tensor | None]) -> Tensor:
-        if self._is_constant(name):
+    def _read(self, name: str, held: Tensor, where: tuple[Tensor | None, ...] | None) -> Tensor:
+        shape = held.shape[1:]
+        if where is None:
             return held[0]
-        support, factors = where
-        rows = held.index_select(0, support)
-        if factors is None:
-            return self.kinds[name].decode(rows[0])
-        flat = factors.to(held.dtype).reshape(1, -1) @ rows.reshape(self.known[self.place[name]].support.shape[1], -1)
-        return self.kinds[name].decode(flat.reshape(held.shape[1:]))
+        which, factors = where
+        if which is not None:
+            held = held.index_select(0, which.reshape(-1))
+        if factors is not None:
+            held = factors.to(held.dtype) @ held.reshape(factors.shape[1], -1)
+        return self.kinds[name].decode(held.reshape(shape))
+
+
+@dataclass
+class Ahead:
+    """What is worked out ahead of the loop."""
+
+    step: Tensor
+    rows: dict[tuple[int, Fraction, bool], Rows]
+    """By basis, and where a stage reads."""
 
 
 def _advanced(y: tuple[Tensor, ...], row: tuple[Fraction, ...], step: Tensor, slopes: list) -> tuple[Tensor, ...]:

@@ -33,6 +33,15 @@ class Pieces:
         """Whether one function alone is theta on each cell."""
         return self.factors_CDS.shape[1:] == (1, 1) and bool((self.factors_CDS == 1).all())
 
+    def for_all(self, size: int) -> np.ndarray:
+        """The same for all functions of the basis; of those that do not live on a cell they are 0."""
+        cells, degrees, _ = self.factors_CDS.shape
+        found_CDK = np.zeros((cells, degrees, size))
+        for cell, support in enumerate(self.support_CS):
+            for place, function in enumerate(support):
+                found_CDK[cell, :, function] += self.factors_CDS[cell, :, place]
+        return found_CDK
+
 
 def pieces_of(basis: Basis) -> Pieces:
     """By interpolation at as many points of each cell as the degree asks for."""
