@@ -35,6 +35,10 @@ def assert_shown(results, folder):
     assert net["half"]["size"] * 2 <= 9
     assert control["accuracy"] >= 97
     assert control["accuracy"] - control["compressed"]["4"]["accuracy"] >= 5
+    forms = [*net["forms"].values(), *control["forms"].values(), results["shallow_resnet"]]
+    assert all(set(form) == {"accuracy", "recalibrated", "evaluations", "milliseconds"} for form in forms)
+    assert control["forms"]["half the steps"]["recalibrated"] > control["forms"]["half the steps"]["accuracy"]
+    assert net["forms"]["half the functions and steps"]["evaluations"] * 2 == net["forms"]["as trained"]["evaluations"]
     assert json.loads((folder / "demo.json").read_text()) == results
     assert (folder / "demo.png").stat().st_size > 10_000
     model = anydepth.load(folder / "continuous")

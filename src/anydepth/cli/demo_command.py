@@ -12,11 +12,6 @@ from anydepth.cli.output import Json, bold, console, print_json, progress
 from anydepth.cli.training_bar import training_bar
 from anydepth.json_values import JsonObject
 
-_SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
-
-_SHORTENED = {"both": "the same", "steps": "half the steps", "skipped": "every other layer left out"}
-"""Ways to halve a net whose batch statistics are then estimated anew."""
-
 
 def register(app: typer.Typer) -> None:
     app.command("demo")(demo)
@@ -85,41 +80,45 @@ def _silent(*_: object) -> None:
     """Say nothing, for programs."""
 
 
-def _table(results: "JsonObject") -> Table:
+_LEGEND = (
+    "For each net: per cent as it is, per cent recalibrated (batch statistics estimated anew on training images), "
+    "evaluations of the unit, milliseconds of the processor for an image."
+)
+
+
+def _table(results: JsonObject) -> Table:
     models = results["models"]
     table = Table(
         title=f"Test accuracy (%) on {results['test_images']} digits, seed {results['seed']}",
         title_justify="left",
+        caption=_LEGEND,
+        caption_justify="left",
     )
-    table.add_column("the same trained weights, run as")
+    table.add_column("the same trained weights", no_wrap=True)
     for model in models.values():
-        table.add_column(model["title"].replace(": ", "\n"), justify="right")
-    for title, values in (
-        *_rows(models),
-        ("ResNet of 4 layers, from scratch", ["", f"{results['shallow_resnet']:.1f}"]),
-    ):
-        table.add_row(title, *values, end_section=title.endswith("trained"))
+        table.add_column(model["title"].replace(": ", "\n").replace(", ", ",\n"), justify="right", no_wrap=True)
+    forms = dict.fromkeys(name for model in models.values() for name in model["forms"])
+    for name in forms:
+        cells = (_cell(model["forms"].get(name)) for model in models.values())
+        table.add_row(name, *cells, end_section=name == "as trained")
+    table.add_row("4 layers, from scratch", "", _cell(results["shallow_resnet"]), end_section=True)
+    for title, values in _facts(models):
+        table.add_row(title, *values)
     return table
 
 
-def _rows(models: "JsonObject") -> list[tuple[str, list[str]]]:
-    rows = [("as trained", [f"[bold]{m['accuracy']:.1f}[/]" for m in models.values()])]
-    for scheme, steps in _SHOWN:
-        rows.append((f"{scheme}, {steps} steps", [f"{m['solvers'][scheme][str(steps)]:.1f}" for m in models.values()]))
-    halves = [m["compressed"][str(m["half"]["size"])] for m in models.values()]
-    rows.append(("half the basis functions", [f"{h['accuracy']:.1f}" for h in halves]))
-    rows.append(("half the basis functions and steps", [f"{m['half']['accuracy']:.1f}" for m in models.values()]))
-    for way, title in _SHORTENED.items():
-        rows.append((f"{title}, recalibrated", [_shortened(m, way) for m in models.values()]))
-    work = [f"{m['evaluations']} -> {m['shortened']['steps']['evaluations']}" for m in models.values()]
-    rows.append(("evaluations, then at half the steps", work))
-    rows.append(("block replaced by the identity", [f"{m['identity']:.1f}" for m in models.values()]))
+def _cell(form: JsonObject | None) -> str:
+    """As it is, recalibrated, evaluations, milliseconds."""
+    if form is None:
+        return ""
+    return "{accuracy:.1f} {recalibrated:5.1f} {evaluations:3d} {milliseconds:5.2f}".format(**form)
+
+
+def _facts(models: JsonObject) -> list[tuple[str, list[str]]]:
+    halves = [model["compressed"][str(model["half"]["size"])] for model in models.values()]
     kept = [f"{m['parameters']:,} -> {h['parameters']:,}" for m, h in zip(models.values(), halves, strict=True)]
-    rows.append(("parameters, then at half", kept))
-    rows.append(("training time", [f"{m['seconds']:.0f} s" for m in models.values()]))
-    return rows
-
-
-def _shortened(model: "JsonObject", way: str) -> str:
-    found = model["shortened"].get(way)
-    return "" if found is None else f"{found['recalibrated']:.1f}"
+    return [
+        ("no block at all", [f"{m['identity']:.1f}" for m in models.values()]),
+        ("parameters, then at half", kept),
+        ("training time", [f"{m['seconds']:.0f} s" for m in models.values()]),
+    ]

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from pathlib import Path
+from time import process_time
 
 import torch
 from torch import nn
@@ -12,8 +13,9 @@ import anydepth as ad
 from anydepth.block.form import forms_of, weights_of
 from anydepth.data.table import Batch, Table
 from anydepth.deploy.recalibrate import training_batches
+from anydepth.errors import NumericalError
 from anydepth.json_values import JsonObject
-from anydepth.measure.evaluation import batches_of, evaluate
+from anydepth.measure.evaluation import batches_of, evaluate, evaluating, fitting
 from anydepth.measure.predictions import without_blocks
 from anydepth.recipes import RECIPES
 from anydepth.reporting import Report
@@ -26,6 +28,9 @@ from anydepth.verdict.check import check
 
 SCHEMES = ("euler", "midpoint", "rk4", "rk4_38")
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+SHOWN = (("rk4", 16), ("rk4", 4), ("rk4_38", 3), ("midpoint", 8), ("euler", 16), ("euler", 8), ("euler", 4))
+"""Solvers in the table."""
+AS_TRAINED = "as trained"
 TITLES = {
     "continuous": "anydepth: hats, grown 1 to 9, trained with RK4",
     "resnet": "ResNet: Euler, 8 steps, scale 8",
@@ -50,13 +55,13 @@ def train_both(out: Path, seed: int, watching: Watching) -> dict[str, Run]:
     return runs
 
 
-def train_shallow(out: Path, seed: int, watching: Watching) -> float:
-    """Test accuracy of a ResNet of half the depth, trained from scratch: what a user would do instead."""
+def train_shallow(out: Path, seed: int, watching: Watching) -> JsonObject:
+    """A ResNet of half the depth, trained from scratch and looked at: what a user would do instead."""
     config = override(RECIPES[_RECIPES["resnet"]](), [f"seed={seed}", *_HALF_AS_DEEP])
     discard_run(out)
     with watching(config) as watch:
         run = train(config, out, watch=watch)
-    return accuracy(run, run.model(), run.dataset(None).part("test"))
+    return _looked_at(run, run.model(), run.dataset(None).part("test"), training_batches(run, None)[:_BATCHES])
 
 
 def examine(run: Run, title: str, report: Report) -> JsonObject:
@@ -87,24 +92,21 @@ def examine(run: Run, title: str, report: Report) -> JsonObject:
             "steps": steps // 2,
             "accuracy": accuracy(run, ad.compress(model, size=half, steps=steps // 2), data),
         },
-        "shortened": {
-            way: {
-                "accuracy": accuracy(run, short, data),
-                "recalibrated": _recalibrated(run, short, data, again),
-                "evaluations": ad.summary(short).nfe,
-            }
-            for way, short in _shortened(model, half, steps // 2).items()
-        },
-        "evaluations": ad.summary(model).nfe,
+        "forms": {name: _looked_at(run, form, data, again) for name, form in _forms(model, half, steps // 2).items()},
         "verdict": check(model, list(batches_of(data, run.facts, 500))).describe(),
     }
 
 
-def _shortened(model: nn.Module, size: int, steps: int) -> dict[str, nn.Module]:
-    """A net with half of its steps, in every way that needs no training."""
+def _forms(model: nn.Module, size: int, steps: int) -> dict[str, nn.Module]:
+    """A net as trained, with other solvers, and halved in every way that needs no training."""
     (block,) = ad.blocks_of(model).values()
-    ways = {"steps": ad.set_solver(deepcopy(model), steps=steps), "both": ad.compress(model, size=size, steps=steps)}
-    return ways | ({"skipped": _skipped(model)} if block.size == block.steps == block.scale else {})
+    forms: dict[str, nn.Module] = {AS_TRAINED: model}
+    forms |= {f"{s}, {n} steps": ad.set_solver(deepcopy(model), scheme=s, steps=n) for s, n in SHOWN}
+    forms["half the functions"] = ad.compress(model, size=size)
+    forms["half the steps"] = ad.set_solver(deepcopy(model), steps=steps)
+    forms["half the functions and steps"] = ad.compress(model, size=size, steps=steps)
+    is_resnet = block.size == block.steps == block.scale
+    return forms | ({"every other layer left out": _skipped(model)} if is_resnet else {})
 
 
 def _skipped(model: nn.Module) -> nn.Module:
@@ -135,9 +137,34 @@ def _compressed(run: Run, model: nn.Module, size: int, data: Table, again: list[
     return values | {"parameters": _count(small), "block_parameters": block.counts()[0]}
 
 
+def _looked_at(run: Run, model: nn.Module, data: Table, again: list[Batch]) -> JsonObject:
+    """A form as it is and recalibrated, and what it costs."""
+    return {
+        "accuracy": accuracy(run, model, data),
+        "recalibrated": _recalibrated(run, model, data, again),
+        "evaluations": ad.summary(model).nfe,
+        "milliseconds": round(_milliseconds(run, model, data), 4),
+    }
+
+
 def _recalibrated(run: Run, model: nn.Module, data: Table, again: list[Batch]) -> float:
-    """Accuracy with batch statistics estimated anew on training images."""
-    return accuracy(run, ad.recalibrate(deepcopy(model), again), data)
+    """Accuracy with batch statistics estimated anew on training images; as it is where they are not finite."""
+    try:
+        return accuracy(run, ad.recalibrate(deepcopy(model), again), data)
+    except NumericalError:
+        return accuracy(run, model, data)
+
+
+def _milliseconds(run: Run, model: nn.Module, data: Table) -> float:
+    """Of the processor, for an image in a batch of 100: the least of five passes."""
+    inputs = fitting(model, next(batches_of(data, run.facts, 100))).inputs
+    times = []
+    with evaluating(model):
+        for _ in range(5):
+            began = process_time()
+            model(*inputs)
+            times.append(process_time() - began)
+    return 1000 * min(times) / len(inputs[0])
 
 
 def accuracy(run: Run, model: nn.Module, data: Table) -> float:

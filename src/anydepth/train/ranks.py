@@ -146,7 +146,9 @@ def _meet(backend: str) -> None:
     try:
         dist.init_process_group(backend, timeout=_PATIENCE)
     except RuntimeError as error:
-        raise RankLostError(f"could not meet the other ranks ({_in_short(error)}); start them anew, with --resume") from error
+        raise RankLostError(
+            f"could not meet the other ranks ({_in_short(error)}); start them anew, with --resume"
+        ) from error
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
