@@ -16,7 +16,7 @@ from anydepth.runs.folder import Run, open_run
 from anydepth.runs.override import override
 from anydepth_papers.experiments import EXPERIMENTS
 from anydepth_papers.judge.experiment import Claim, ClaimVerdict, Experiment, Findings
-from anydepth_papers.judge.rules import Judgement, computed, not_run
+from anydepth_papers.judge.rules import Judgement, computed, not_run, undecided
 from anydepth_papers.judge.study import Study
 from anydepth_papers.studies.anytime_look import looked_at, seen_cascade, seen_forms
 
@@ -62,7 +62,7 @@ KINDS = {
     "cascade": "At most its bound below a cascade of two ResNets, with no more evaluations",
 }
 CLAIMS = {
-    (net, kind): Claim(f"{NETS[net]}: {text[0].lower()}{text[1:]}", "ours")
+    (net, kind): Claim(f"{NETS[net]}: {text[0].lower()}{text[1:]} (this net, these test images)", "ours")
     for net in NETS
     for kind, text in KINDS.items()
 }
@@ -85,6 +85,8 @@ def run(study: Study) -> Findings:
 
 
 _NOTES = (
+    "Claims are about these nets and these test images: figures of other nets may differ. Halves of the same images "
+    "overlap, so that no interval is made from them.",
     "Validation images calibrate and test images judge; the halves are random cuts of the test images, one half "
     "calibrates and the other judges.",
     "Lost: the finest form is right and the answer wrong. The bound is on the share lost; the drop is at most that.",
@@ -182,7 +184,7 @@ def _over_halves(halves: list[dict[str, Any]], kind: str) -> Judgement:
         return computed(mine < its, f"{mine:.2f} against {its:.2f} evaluations, means over {len(halves)} halves")
     pairs = [(row["risk"]["accuracy"], row["fixed"]["accuracy"]) for row in halves if row["fixed"] is not None]
     if not pairs:
-        return computed(True, "no fixed form is as cheap")
+        return undecided("no fixed form is as cheap")
     mine, its = map(float, np.mean(pairs, axis=0))
     return computed(mine > its, f"{mine:.2f} against {its:.2f} %, means over {len(pairs)} halves")
 

@@ -36,8 +36,8 @@ _MORE = """- Intervals over seeds are Student's t intervals: paired if the runs 
   paper's own size, unless the study ran at that size.
 - Results at other depths, sizes and solvers are shown twice: as they are, and with batch statistics estimated again.
   Networks without batch statistics have the first only.
-- A network that is not more than 5 points above one of depth 1 trained from scratch does not use its depth. It decides
-  nothing about depth.
+- A claim about other depths of an image network or a tagger decides something only if the network is more than 5
+  points above one of depth 1 trained from scratch, where the study has that control: else it does not use its depth.
 - Changes of settings or rules that were made after figures had been seen are listed with every study.
 """
 
