@@ -30,7 +30,7 @@ _UNTRACED = (TraceError, TypeError, RuntimeError, NameError, AttributeError, Loo
 """What comes of tracing a forward pass that looks at its inputs."""
 
 
-def freeze(model: nn.Module, inputs: Any = None) -> fx.GraphModule:
+def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are evaluated at every stage once, batch norms folded into the convolutions that feed them,
@@ -115,7 +115,7 @@ class _Unrolled(nn.Module):
         self.times = [float(instant.time) for instant in plan.instants] if block.time else None
         self.count = len(plan.stages[0])
 
-    def forward(self, x: Tensor | State, *args: Any, **kwargs: Any) -> Tensor | State:
+    def forward(self, x: Tensor | State, *args: object, **kwargs: object) -> Tensor | State:
         y: State = x if isinstance(x, tuple) else (x,)
         if self.narrow is not None:
             y = tuple(part.float() for part in y)
@@ -125,7 +125,7 @@ class _Unrolled(nn.Module):
             y = tuple(part.to(self.narrow) for part in y)
         return y if isinstance(x, tuple) else y[0]
 
-    def _step(self, start: int, step: Step, y: State, is_tuple: bool, args: tuple, kwargs: dict[str, Any]) -> State:
+    def _step(self, start: int, step: Step, y: State, is_tuple: bool, args: tuple, kwargs: dict[str, object]) -> State:
         slopes: list[State] = []
         for stage, terms in enumerate(step.stages):
             at = _advance(y, terms, slopes)
@@ -311,7 +311,7 @@ def _allow_any_layout(graph: fx.GraphModule) -> None:
     graph.recompile()
 
 
-def _is_fresh(graph: fx.GraphModule, node: Any, kinds: tuple[type[nn.Module], ...]) -> bool:
+def _is_fresh(graph: fx.GraphModule, node: object, kinds: tuple[type[nn.Module], ...]) -> bool:
     """Whether a node is a new tensor, made by a layer of these kinds for one reader alone."""
     if isinstance(node, fx.Node) and node.target is torch.addcmul and nn.BatchNorm2d in kinds:
         return len(node.users) == 1

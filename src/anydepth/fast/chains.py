@@ -8,7 +8,6 @@ rounding; gradients of gradients are autograd's. Needs numba: `pip install 'anyd
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +82,7 @@ _WATCHED = "hooks watch the unit's modules"
 
 def found_program(given: Pass, y: Tensor) -> Program | str:
     """What the unit does with a row of x, or why the kernels cannot do it; kept as long as the unit does not change."""
-    looks: dict[Any, _Look] = {} if given.image is None else given.image.memory.setdefault("native", {})
+    looks: dict[object, _Look] = {} if given.image is None else given.image.memory.setdefault("native", {})
     modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype()
     key = (y.shape, y.dtype, given.has_time, *modes)
     look = looks.get(key)

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from anydepth.block.field import UnitField
@@ -156,7 +157,7 @@ def _graphs(given: Pass, solve: Solve, y: Tensor) -> StageGraphs | str:
     fixed = tuple((type(leaf), leaf) for leaf in leaves if not isinstance(leaf, Tensor))
     sizes = tuple((tuple(t.shape), t.stride(), t.dtype, t.device) for t in inputs)
     key = (sizes, tuple(needs), fixed, str(spec), given.unit.training, torch.get_num_threads())
-    kept: dict[Any, _Look] = {} if given.image is None else given.image.memory.setdefault("compiled", {})
+    kept: dict[object, _Look] = {} if given.image is None else given.image.memory.setdefault("compiled", {})
     try:
         look = kept.get(key)
     except TypeError:
@@ -259,11 +260,23 @@ def _forward(
     return y
 
 
+class Kept(FunctionCtx):
+    """What the steps keep for their gradient."""
+
+    solve: Solve
+    segments: list[range]
+    again: bool
+    sizes: list[int]
+    count: int
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
 class CompiledSolve(torch.autograd.Function):
     """All steps, with their gradient."""
 
     @staticmethod
-    def forward(ctx: Any, solve: Solve, y: Tensor, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Kept, solve: Solve, y: Tensor, *tensors: Tensor) -> Tensor:
         ctx.solve, count = solve, len(solve.plan.steps)
         length = solve.given.segment if solve.given.gradient == "checkpoint" else count
         ctx.segments = [range(start, min(start + length, count)) for start in range(0, count, length)]
@@ -277,7 +290,7 @@ class CompiledSolve(torch.autograd.Function):
         return now
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         solve, needs = ctx.solve, ctx.needs_input_grad[1:]
         tensors = ctx.saved_tensors[: ctx.count]
         starts, flat = ctx.saved_tensors[ctx.count :][: len(ctx.segments)], iter(())

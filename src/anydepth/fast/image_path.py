@@ -18,7 +18,7 @@ from anydepth.block.passes import Kind, Outcome, Pass, Ready, Samples
 from anydepth.block.paths import PATHS, UnitRefusal, is_unwatched, listed, stats_of
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
 from anydepth.fast.kept_weights import kept_weights
-from anydepth.solve.plan import Plan, rounded
+from anydepth.solve.plan import Plan, Readable, rounded
 from anydepth.solve.tensors import State
 from anydepth.weights.protocol import WeightFunction
 
@@ -74,7 +74,7 @@ def chain_of(unit: nn.Module) -> Layers | None:
     return (known[0], *(b for a, b in pairwise(known) if not (isinstance(a, Relu) and isinstance(b, Relu))))
 
 
-def _layer(name: str, module: Any) -> Conv | Norm | Relu | None:
+def _layer(name: str, module: object) -> Conv | Norm | Relu | None:
     if type(module) is nn.ReLU:
         return Relu()
     if type(module) is nn.BatchNorm2d:
@@ -130,7 +130,7 @@ def _reads(given: Pass, plan: Plan, layers: Layers, scaled: tuple[str, ...]) -> 
 
 
 def _make_reads(
-    plan: Plan, layers: Layers, names: tuple[str, ...], functions: tuple[Any, ...], scaled: tuple[str, ...]
+    plan: Plan, layers: Layers, names: tuple[str, ...], functions: tuple[Readable[Any], ...], scaled: tuple[str, ...]
 ) -> Reads:
     factors = [link.factor for step in plan.steps for link in step.links or ()]
     rows: dict[str, tuple[tuple[int, ...], tuple[float, ...]]] = {}

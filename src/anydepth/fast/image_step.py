@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from anydepth.solve.plan import Link
 from anydepth.solve.tensors import gradients_of, is_batched
@@ -234,11 +234,21 @@ def format_of(image: Tensor) -> torch.memory_format:
     return torch.channels_last if is_last and not image.is_contiguous() else torch.contiguous_format
 
 
+class Kept(FunctionCtx):
+    """What a step keeps for its gradient."""
+
+    program: StepProgram
+    count: int
+    sizes: list[int]
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
 class StepSolve(torch.autograd.Function):
     """The state after a step, with its gradient worked out by hand."""
 
     @staticmethod
-    def forward(ctx: Any, program: StepProgram, y: Tensor, *rows: Tensor) -> Tensor:
+    def forward(ctx: Kept, program: StepProgram, y: Tensor, *rows: Tensor) -> Tensor:
         kept: list[list[Tensor]] | None = [] if any(ctx.needs_input_grad) else None
         result = program.run(y, rows, kept)
         if kept is not None:
@@ -247,7 +257,7 @@ class StepSolve(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         y, *rest = ctx.saved_tensors
         rows, flat = rest[: ctx.count], iter(rest[ctx.count :])
         needs = ctx.needs_input_grad[1:]

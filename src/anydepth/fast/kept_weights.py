@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 _KEPT: "WeakKeyDictionary[nn.Module, tuple[Any, list[Tensor], Any]]" = WeakKeyDictionary()
 
 
-def kept_weights(given: Pass, key: Any, make: Callable[[], Found]) -> Found:
+def kept_weights(given: Pass, key: object, make: Callable[[], Found]) -> Found:
     """What `make` reads, as long as neither the key nor a weight changes; with gradients or in training read anew."""
     tensors = [tensor for held in given.held.values() for tensor in held]
     if torch.is_grad_enabled() or given.is_training or any(tensor.is_inference() for tensor in tensors):

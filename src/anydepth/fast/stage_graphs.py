@@ -69,7 +69,7 @@ def _compiled(stage: StageFunction, examples: list[Tensor]) -> StageGraphs:
     compilers = {f"{way}_compiler": partial(_keep, found, way) for way in ("fw", "bw", "inference")}
     with warnings.catch_warnings(), config.patch(size_asserts=False), torch.no_grad():
         warnings.simplefilter("ignore")  # those of the compiler about itself
-        traced: Any = aot_function(
+        traced: object = aot_function(
             stage,
             **compilers,  # pyright: ignore[reportArgumentType]
             partition_fn=min_cut_rematerialization_partition,
@@ -85,7 +85,7 @@ def _compiled(stage: StageFunction, examples: list[Tensor]) -> StageGraphs:
     return StageGraphs(found["fw"], found["bw"], _is_apart(found, examples))
 
 
-def _keep(found: dict[str, Boxed], way: str, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Boxed:
+def _keep(found: dict[str, Boxed], way: str, graph: torch.fx.GraphModule, inputs: Sequence[Tensor]) -> Boxed:
     """Compile a graph, and keep what comes of it."""
     if any(node.op == "get_attr" for node in graph.graph.nodes):
         raise UntraceableError("it uses a tensor that is neither its own nor an argument")
@@ -93,7 +93,7 @@ def _keep(found: dict[str, Boxed], way: str, graph: torch.fx.GraphModule, inputs
     return found[way]
 
 
-def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], is_back: bool) -> Boxed:
+def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Tensor], is_back: bool) -> Boxed:
     from torch._inductor.compile_fx import compile_fx_inner
 
     return compile_fx_inner(graph, inputs, is_backward=is_back)  # pyright: ignore[reportReturnType]

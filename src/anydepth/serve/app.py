@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import ceil
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from starlette.applications import Starlette
@@ -108,7 +107,7 @@ class Endpoints:
         with self._decoding:
             return self._read(content, kind, resize)
 
-    def _told(self, row: FormRow) -> dict[str, Any]:
+    def _told(self, row: FormRow) -> dict[str, object]:
         return {self.served.told_as: None if row.value is None else round(row.value, 4)}
 
     async def model(self, _request: Request) -> Response:

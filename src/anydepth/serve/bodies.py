@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not allowed, inputs must be finite")
 
 
-def _numbers(value: Any) -> np.ndarray:
+def _numbers(value: object) -> np.ndarray:
     """Nested lists of numbers, all of the same length on each level."""
     try:
         found = np.array(value)

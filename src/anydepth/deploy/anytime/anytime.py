@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,12 +52,12 @@ class Anytime(nn.Module):
     def __init__(
         self,
         model: nn.Module,
-        batches: Iterable[Any],
+        batches: Iterable[object],
         max_drop: float = 0.5,
         forms: Sequence[FormLike] | None = None,
         *,
         confidence: float = CONFIDENCE,
-        statistics: Iterable[Any] | None = None,
+        statistics: Iterable[object] | None = None,
         seed: int = 0,
     ):
         super().__init__()
@@ -160,7 +159,7 @@ class Anytime(nn.Module):
         """Of a pass that was just made; adaptive schemes choose their steps anew every time."""
         return self.costs[place] if self._is_fixed[place] else nfe_of(self.forms[place])
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """JSON values."""
         found = self.calibration
         return {
@@ -183,7 +182,7 @@ class Anytime(nn.Module):
 
 
 def all_forms(
-    model: nn.Module, forms: Sequence[FormLike] | None, statistics: Sequence[Any] | None
+    model: nn.Module, forms: Sequence[FormLike] | None, statistics: Sequence[object] | None
 ) -> dict[str, nn.Module]:
     """Coarse forms by name, in turn, then the model itself, which is not copied."""
     found = {str(way): in_way(model, way, statistics) for way in ways_of(model, forms)}

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,7 +38,7 @@ class AnytimePredictor(Predictor):
     net: Anytime | None = None
     spent: list[Tensor] = field(default_factory=list)
 
-    def told(self, found: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    def told(self, found: dict[str, list[dict[str, object]]]) -> dict[str, object]:
         """What the answers took; every entry is given its evaluations."""
         assert self.net is not None
         spent = torch.cat(self.spent).tolist()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 from torch import nn
 
@@ -53,7 +52,7 @@ def evaluations_of(model: nn.Module) -> int | None:
     return None if any(block.plan is None for block in blocks_in(model).values()) else summary(model).nfe
 
 
-def in_way(model: nn.Module, way: Way, batches: Sequence[Any] | None) -> nn.Module:
+def in_way(model: nn.Module, way: Way, batches: Sequence[object] | None) -> nn.Module:
     """A copy run in another way, its running statistics estimated afresh there if batches are given.
 
     Those ahead of the first block stay, since no solver changes what they see: so all forms have one stem.
@@ -68,13 +67,13 @@ def in_way(model: nn.Module, way: Way, batches: Sequence[Any] | None) -> nn.Modu
     return found
 
 
-def _ahead(model: nn.Module, batches: Sequence[Any]) -> list[nn.Module]:
+def _ahead(model: nn.Module, batches: Sequence[object]) -> list[nn.Module]:
     """Modules that are called before any block is, outside blocks."""
     found, blocks = [], list(blocks_in(model).values())
     inside = {id(module) for block in blocks for module in block.modules()}
     begun = []
 
-    def note(module: nn.Module, *_: Any) -> None:
+    def note(module: nn.Module, *_: object) -> None:
         if not begun:
             found.append(module)
 

@@ -47,11 +47,11 @@ def split_stem(forms: Sequence[nn.Module], inputs: tuple[Tensor, ...]) -> tuple[
     return (stem, rests) if are_same else None
 
 
-def _numbers(graph: fx.GraphModule, known: dict[Any, int], tensors: list[Tensor]) -> Numbers:
+def _numbers(graph: fx.GraphModule, known: dict[object, int], tensors: list[Tensor]) -> Numbers:
     """`known` and `tensors` are what was numbered in other graphs."""
     found: Numbers = {}
 
-    def key_of(node: fx.Node) -> Any:
+    def key_of(node: fx.Node) -> object:
         given = fx.map_arg((node.args, node.kwargs), lambda other: _Number(found[other]))
         if node.op == "get_attr":
             return "tensor", _place_of(_attribute(graph, str(node.target)), tensors)
@@ -97,7 +97,7 @@ class _Rows(fx.Interpreter):
         super().__init__(graph)
         self.count, self.found = count, set[fx.Node]()
 
-    def run_node(self, n: fx.Node) -> Any:
+    def run_node(self, n: fx.Node) -> object:
         result = super().run_node(n)
         is_made = n.op not in ("get_attr", "output")
         if is_made and isinstance(result, Tensor) and result.dim() and len(result) == self.count:
@@ -115,7 +115,7 @@ def _with_rows(graph: fx.GraphModule, samples: Sequence[tuple[Tensor, ...]]) -> 
     return set.intersection(*found)
 
 
-def _in_order(graph: fx.GraphModule, inputs: tuple[Tensor, ...]) -> list[Any]:
+def _in_order(graph: fx.GraphModule, inputs: tuple[Tensor, ...]) -> list[object]:
     """Inputs as the graph takes them; those that are left out have the graph's own defaults."""
     holes = [node for node in graph.graph.nodes if node.op == "placeholder"]
     names = getattr(inputs, "names", [hole.target for hole in holes])

@@ -1,7 +1,6 @@
 """Rules for activations of stand-ins."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.nn import functional
@@ -12,7 +11,7 @@ from anydepth.fast.native.sums import in_place, multiply, replaced, settled, uni
 
 
 def _activation(op: Op, name: str | None = None) -> Callable[..., Value]:
-    def run(x: Any, inplace: bool = False) -> Value:
+    def run(x: Value, inplace: bool = False) -> Value:
         x = settled(x)
         if isinstance(x, Uniform) and name is not None and not inplace:
             return uniform(name, x)
@@ -23,18 +22,18 @@ def _activation(op: Op, name: str | None = None) -> Callable[..., Value]:
     return run
 
 
-def _gelu(x: Any, approximate: str = "none") -> Value:
+def _gelu(x: Value, approximate: str = "none") -> Value:
     return _activation(Op.GELU_TANH if approximate == "tanh" else Op.GELU, "gelu" if approximate == "none" else None)(x)
 
 
-def _softplus(x: Any, beta: float = 1, threshold: float = 20) -> Value:
+def _softplus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
     if threshold != 20:
         raise Unknown("the unit has a softplus with a threshold of its own")
     inner = _activation(Op.SOFTPLUS, "softplus")
     return inner(x) if beta == 1 else multiply(inner(multiply(x, float(beta))), 1 / float(beta))
 
 
-def _leaky_relu(x: Any, negative_slope: float = 0.01, inplace: bool = False) -> Value:
+def _leaky_relu(x: Value, negative_slope: float = 0.01, inplace: bool = False) -> Value:
     x = settled(x)
     if not isinstance(x, Row) or not negative_slope > 0:
         raise Unknown("the unit has an unusual leaky ReLU")

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from copy import copy
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 
@@ -46,7 +45,7 @@ class NativeField:
         self.unit_step = make_step(self.scheme, Fraction(1))
         functions = [given.lifted[name].function for name in names_of(program.slots)]
         self._constant = {function: Everywhere() for function in functions if _is_constant(function)}
-        self._bound: dict[Any, Bound] = {}
+        self._bound: dict[object, Bound] = {}
 
     @property
     def scale(self) -> Fraction:

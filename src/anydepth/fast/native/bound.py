@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -59,7 +58,7 @@ class Bound:
     rows: tuple[int, ...]
     """How many rows each slot has."""
     dtype: np.dtype
-    _dims: dict[Any, np.ndarray] = field(default_factory=dict)
+    _dims: dict[object, np.ndarray] = field(default_factory=dict)
     _slots: dict[tuple[bool, ...], SlotTable] = field(default_factory=dict)
 
     @cached_property

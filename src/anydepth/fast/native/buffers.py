@@ -3,9 +3,9 @@
 import os
 import threading
 import weakref
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 MOST_BYTES = 256 * 2**20
 """How much may lie idle."""
@@ -26,7 +26,7 @@ def _unlock() -> None:
 os.register_at_fork(after_in_child=_unlock)
 
 
-def take(size: int, dtype: Any) -> np.ndarray:
+def take(size: int, dtype: DTypeLike) -> np.ndarray:
     """An array of so many numbers, with anything in it; it comes back by itself when nobody holds it any more."""
     needed = size * np.dtype(dtype).itemsize
     with _lock:
@@ -40,7 +40,7 @@ def take(size: int, dtype: Any) -> np.ndarray:
     return lent
 
 
-def aligned(size: int, dtype: Any) -> np.ndarray:
+def aligned(size: int, dtype: DTypeLike) -> np.ndarray:
     """A new array that begins where a line of the cache does."""
     needed = size * np.dtype(dtype).itemsize
     room = np.empty(needed + _LINE, np.uint8)

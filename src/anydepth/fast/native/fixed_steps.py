@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,8 @@ from anydepth.fast.native.bound import Bound
 from anydepth.fast.native.program import Expression, Program
 from anydepth.fast.native.slots import Readings, Rows, rows_of
 from anydepth.fast.native.solve_native import solve as solve_bound
-from anydepth.solve.plan import Plan
+from anydepth.solve.plan import Plan, Step
+from anydepth.weights.protocol import Reading, WeightFunction
 
 DTYPES = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
@@ -32,9 +32,9 @@ _MOST_BOUND = 64
 """A unit whose numbers change in every pass has another program in every pass."""
 
 
-def bound_of(plan: Plan, key: Any, make: Callable[[], Bound]) -> Bound:
+def bound_of(plan: Plan, key: object, make: Callable[[], Bound]) -> Bound:
     """What is kept of a program on a plan, or made now."""
-    known: dict[Any, Bound] = plan.kept.setdefault("native", {})
+    known: dict[object, Bound] = plan.kept.setdefault("native", {})
     found = known.get(key)
     if found is None:
         if len(known) >= _MOST_BOUND:
@@ -50,14 +50,20 @@ def times_of(plan: Plan) -> tuple[float, ...]:
     return plan.kept["times"]
 
 
-def bind(program: Program, steps: Sequence[Any], values: Sequence[Rows], dtype: np.dtype) -> Bound:
+def bind(program: Program, steps: Sequence[Step], values: Sequence[Rows], dtype: np.dtype) -> Bound:
     index = tuple(value.index for value in values)
     shapes = zip(values, program.shapes, strict=True)
     rows = tuple(value.tensor.shape[-1 - len(shape)] for value, shape in shapes)
     return Bound(program, tuple(steps), index, rows, dtype)
 
 
-def slot_values(given: Pass, program: Program, reading: Any, times: Sequence[float], y: Tensor) -> list[Rows]:
+def slot_values(
+    given: Pass,
+    program: Program,
+    reading: Callable[[WeightFunction], Reading],
+    times: Sequence[float],
+    y: Tensor,
+) -> list[Rows]:
     """The tensors of all slots at the instants that a reading is for."""
     names = names_of(program.slots)
     rows = {name: rows_of(reading(given.lifted[name].function), given.held[name]) for name in names}

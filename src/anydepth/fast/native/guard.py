@@ -5,7 +5,7 @@ If that has parts that can change unseen (a list, a dictionary, a tensor), the g
 anew in every pass.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from operator import is_
 from typing import Any
@@ -71,7 +71,7 @@ class Guard:
         return True
 
 
-def _are_same(now: Any, was: Any) -> bool:
+def _are_same(now: Collection[object], was: Collection[object]) -> bool:
     return len(now) == len(was) and all(map(is_, now, was))
 
 
@@ -82,7 +82,12 @@ def _is_same(now: Any, was: Any) -> bool:
     return now == was if isinstance(now, set) else _are_same(now, was)
 
 
-def _put_back(now: Any, was: dict[str, Any], put: Any, remove: Any) -> None:
+def _put_back(
+    now: Mapping[str, object],
+    was: dict[str, object],
+    put: Callable[[str, object], None],
+    remove: Callable[[str], None],
+) -> None:
     for name in [name for name in now if name not in was]:
         remove(name)
     for name, value in was.items():

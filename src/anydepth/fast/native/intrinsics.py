@@ -3,18 +3,22 @@
 A tile is C[r, :] (+)= sum_k A[r, k] B[k, :] for a few rows r and a few vectors of columns, all in registers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import binding, ir
 from numba import extending
 from numba.core import cgutils, types
+from numba.core.base import BaseContext
+from numba.core.typing.templates import Signature
 
 intrinsic: Any = extending.intrinsic
 """What it makes takes other arguments than the function it is given; type checkers cannot know that."""
 _HAS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 VECTOR_BYTES = 64 if _HAS_WIDE else 32
 """A full vector of this machine; half of it is the unit to which widths are padded."""
+
+Number = ir.NamedValue | ir.Constant
 
 GIVEN, ADDED = "given", "added"
 """What a tile begins with: one row for all of its rows, or what is there."""
@@ -25,25 +29,25 @@ def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
 
     @intrinsic
     def tile(
-        _context: Any,
-        c: Any,
-        c0: Any,
-        ldc: Any,
-        a: Any,
-        a0: Any,
-        sar: Any,
-        sak: Any,
-        b: Any,
-        b0: Any,
-        ldb: Any,
-        k: Any,
-        g: Any,
-        g0: Any,
+        _context: object,
+        c: types.Array,
+        c0: types.Type,
+        ldc: types.Type,
+        a: types.Array,
+        a0: types.Type,
+        sar: types.Type,
+        sak: types.Type,
+        b: types.Array,
+        b0: types.Type,
+        ldb: types.Type,
+        k: types.Type,
+        g: types.Array,
+        g0: types.Type,
     ):
         n = types.int64
         signature = types.void(c, n, n, a, n, n, n, b, n, n, n, g, n)
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
             kinds = signature.args
             number = context.get_value_type(kinds[0].dtype)
             bits = 32 if kinds[0].dtype == types.float32 else 64
@@ -54,22 +58,22 @@ def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
             data = {i: context.make_array(kinds[i])(context, builder, args[i]).data for i in (0, 3, 7, 11)}
             integers = {i: args[i] for i in (1, 2, 4, 5, 6, 8, 9, 10, 12)}
 
-            def at(base: int, offset: Any) -> Any:
+            def at(base: int, offset: Number) -> Number:
                 return builder.gep(data[base], [offset])
 
-            def wide(pointer: Any) -> Any:
+            def wide(pointer: Number) -> Number:
                 return builder.bitcast(pointer, vector.as_pointer())
 
-            def load(pointer: Any) -> Any:
+            def load(pointer: Number) -> Number:
                 return builder.load(wide(pointer), align=bits // 8, typ=vector)
 
-            def plus(x: Any, y: Any) -> Any:
+            def plus(x: Number, y: Number) -> Number:
                 return builder.add(x, y)
 
-            def times(x: Any, n: int) -> Any:
+            def times(x: Number, n: int) -> Number:
                 return builder.mul(x, ir.Constant(x.type, n))
 
-            def place(r: int, v: int) -> Any:
+            def place(r: int, v: int) -> Number:
                 offset = plus(integers[1], times(integers[2], r))
                 return at(0, plus(offset, ir.Constant(offset.type, v * lanes)))
 
@@ -109,11 +113,11 @@ def make_tile(rows: int, halves: int, begin: str) -> Callable[..., None]:
 
 
 @intrinsic
-def atomic_add(_context: Any, array: Any, place: Any, value: Any):
+def atomic_add(_context: object, array: types.Array, place: types.Type, value: types.Type):
     """array[place] += value for all threads at once; what was there before."""
     signature = types.int64(array, place, types.int64)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         return builder.atomic_rmw("add", builder.gep(data, [args[1]]), args[2], "seq_cst")
 
@@ -121,11 +125,11 @@ def atomic_add(_context: Any, array: Any, place: Any, value: Any):
 
 
 @intrinsic
-def scale_of(_context: Any, moved: Any, magic: Any):
+def scale_of(_context: object, moved: types.Type, magic: types.Type):
     """2^n, given n + magic and magic = 1.5 * 2^digits: the last bits of that sum are n."""
     signature = moved(moved, moved)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         bits, digits, bias = (32, 23, 127) if signature.args[0] == types.float32 else (64, 52, 1023)
         whole = ir.IntType(bits)
         n = builder.sub(builder.bitcast(args[0], whole), builder.bitcast(args[1], whole))
@@ -136,11 +140,11 @@ def scale_of(_context: Any, moved: Any, magic: Any):
 
 
 @intrinsic
-def sign_of(_context: Any, moved: Any):
+def sign_of(_context: object, moved: types.Type):
     """(-1)^n, given n + 1.5 * 2^digits."""
     signature = moved(moved)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         bits, one = (32, 0x3F800000) if signature.args[0] == types.float32 else (64, 0x3FF0000000000000)
         whole = ir.IntType(bits)
         top = builder.shl(builder.bitcast(args[0], whole), ir.Constant(whole, bits - 1))
@@ -150,11 +154,11 @@ def sign_of(_context: Any, moved: Any):
 
 
 @intrinsic
-def get(_context: Any, array: Any, place: Any):
+def get(_context: object, array: types.Array, place: types.Type):
     """array[place], without the check for negative places that keeps loops from becoming vector code."""
     signature = array.dtype(array, types.int64)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         return builder.load(builder.gep(data, [args[1]]), typ=context.get_value_type(signature.return_type))
 
@@ -162,11 +166,11 @@ def get(_context: Any, array: Any, place: Any):
 
 
 @intrinsic
-def put(_context: Any, array: Any, place: Any, value: Any):
+def put(_context: object, array: types.Array, place: types.Type, value: types.Type):
     """array[place] = value, in the same way."""
     signature = types.void(array, types.int64, array.dtype)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         builder.store(args[2], builder.gep(data, [args[1]]))
         return context.get_dummy_value()
@@ -175,11 +179,11 @@ def put(_context: Any, array: Any, place: Any, value: Any):
 
 
 @intrinsic
-def peek(_context: Any, like: Any, address: Any, place: Any):
+def peek(_context: object, like: types.Array, address: types.Type, place: types.Type):
     """The number at a place of the array that begins at an address; its precision is that of `like`."""
     signature = like.dtype(like, types.int64, types.int64)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: BaseContext, builder: Any, signature: Signature, args: Sequence[Number]) -> Number:
         number = context.get_value_type(signature.return_type)
         start = builder.inttoptr(args[1], number.as_pointer())
         return builder.load(builder.gep(start, [args[2]]), typ=number)

@@ -34,7 +34,7 @@ def _cache_in(path: Path) -> Iterator[None]:
         config.CACHE_DIR = before  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def kept(function: Callable[..., Any]) -> Any:
+def kept(function: Callable[..., object]) -> Any:
     """A function compiled once per machine; where nothing can be written, once per process."""
     try:
         with _cache_in(folder()):

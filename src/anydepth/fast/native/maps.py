@@ -11,13 +11,13 @@ from anydepth.fast.native.stand_ins import KNOWN, Joined, Row, Uniform, Unknown,
 from anydepth.fast.native.sums import add, as_row, settled
 
 
-def matrix_of(weight: Any) -> tuple[Expression, tuple[int, int]]:
+def matrix_of(weight: object) -> tuple[Expression, tuple[int, int]]:
     if not isinstance(weight, Uniform) or not weight.is_whole or weight.ndim != 2:
         raise Unknown("the unit has a linear map whose matrix is no weight")
     return weight.expression, (weight.shape[0], weight.shape[1])
 
 
-def _linear(x: Any, weight: Any, bias: Any = None) -> Value:
+def _linear(x: object, weight: Value, bias: object = None) -> Value:
     matrix, (outs, ins) = matrix_of(weight)
     trace = weight._trace
     if bias is not None and (not isinstance(bias, Uniform) or tuple(bias.shape) != (outs,)):
@@ -69,7 +69,7 @@ def _split(
     return inner, ("columns", matrix, tuple(kept)), constant, len(kept)
 
 
-def _matmul(a: Any, b: Any) -> Value:
+def _matmul(a: object, b: object) -> Value:
     if not isinstance(b, Uniform):
         raise Unknown("the unit has a product of matrices that is not a linear layer")
     matrix, shape = matrix_of(b)
@@ -77,11 +77,11 @@ def _matmul(a: Any, b: Any) -> Value:
     return _linear(settled(a), Uniform(b._trace, turned, shape[::-1], True))
 
 
-def _addmm(bias: Any, a: Any, b: Any) -> Value:
+def _addmm(bias: object, a: object, b: object) -> Value:
     return add(_matmul(a, b), bias)
 
 
-def _transpose(a: Any, *axes: Any) -> Value:
+def _transpose(a: Value, *axes: object) -> Value:
     matrix, shape = matrix_of(a)
     if axes not in ((), (0, 1), (1, 0), (-2, -1), (-1, -2)):
         raise Unknown("the unit reorders axes")
@@ -94,7 +94,13 @@ _FEW = 4
 
 
 def _conv1d(
-    x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+    x: object,
+    weight: object,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
 ) -> Value:
     if not isinstance(x, Row) or len(x.features) != 2 or x.features[1] > _FEW or not isinstance(weight, Uniform):
         raise Unknown("the unit has a convolution over more than a few entries of a vector")

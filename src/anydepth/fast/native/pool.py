@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def run(kernel: Callable[..., None], wait: Callable[..., bool], tasks: int, threads: int, *args: Any) -> None:
+def run(kernel: Callable[..., None], wait: Callable[..., bool], tasks: int, threads: int, *args: object) -> None:
     """All tasks of a kernel, on up to so many threads; back when all are done."""
     counters = np.zeros(3, np.int64)
     helpers = min(threads, tasks) - 1

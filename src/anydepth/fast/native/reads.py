@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cached_property, lru_cache, partial
 from types import (
     BuiltinFunctionType,
+    CellType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -90,11 +91,11 @@ class Reads:
     """All that the code of a unit may read."""
 
     def __init__(self, unit: nn.Module):
-        self.functions: dict[int, tuple[FunctionType, CodeType, Any, Any]] = {}
-        self.places: list[tuple[dict[str, Any], str, Any]] = []
-        self.cells: list[tuple[Any, Any]] = []
+        self.functions: dict[int, tuple[FunctionType, CodeType, object, object]] = {}
+        self.places: list[tuple[dict[str, object], str, object]] = []
+        self.cells: list[tuple[CellType, object]] = []
         self.classes: list[type] = []
-        self.objects: dict[int, Any] = {}
+        self.objects: dict[int, object] = {}
         """Modules of the unit's tree first, then others, and objects of plain classes."""
         self.containers: list[Any] = []
         self.is_closed = True
@@ -123,7 +124,7 @@ class Reads:
                     self._see(value, name)
         return len(self._visited) > before
 
-    def _reached(self, holder: Any) -> Iterator[str]:
+    def _reached(self, holder: object) -> Iterator[str]:
         is_module, is_class = isinstance(holder, ModuleType), isinstance(holder, type)
         every = not is_module and not self._names.isdisjoint(_DYNAMIC)
         for name in tuple(vars(holder)) if every or is_class else tuple(self._names & vars(holder).keys()):
@@ -135,7 +136,7 @@ class Reads:
             elif every or name in self._names:
                 yield name
 
-    def _see(self, value: Any, name: str) -> None:
+    def _see(self, value: object, name: str) -> None:
         if type(value) in ATOMS or value is Ellipsis or value is NotImplemented or isinstance(value, _NEVER_CHANGE):
             return
         if isinstance(value, FunctionType):
@@ -166,7 +167,7 @@ class Reads:
         for part in [*parts, *parts.values()] if isinstance(parts, Mapping) else list(parts):
             self._see(part, name)
 
-    def _see_callable(self, value: Any, name: str) -> None:
+    def _see_callable(self, value: object, name: str) -> None:
         if isinstance(value, MethodType):
             parts = value.__func__, value.__self__
         elif isinstance(value, partial):
@@ -210,7 +211,7 @@ class Reads:
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._see(value, function.__qualname__)
 
-    def _see_global(self, space: dict[str, Any], name: str) -> None:
+    def _see_global(self, space: dict[str, object], name: str) -> None:
         if name in space:
             self.places.append((space, name, space[name]))
             self._see(space[name], name)
@@ -251,7 +252,7 @@ def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
 
 
-def _is_pure(value: Any) -> bool:
+def _is_pure(value: object) -> bool:
     """Whether something callable in C is known to depend on its arguments alone."""
     if isinstance(value, MethodDescriptorType | WrapperDescriptorType):
         return _is_trusted(value.__objclass__.__module__)
@@ -265,7 +266,7 @@ def _is_pure(value: Any) -> bool:
     return type(value).__name__ == "_ArrayFunctionDispatcher" or _root(type(value).__module__) == "typing"
 
 
-def _is_plain_object(value: Any) -> bool:
+def _is_plain_object(value: object) -> bool:
     """Whether an object is of a class of Python's own making whose state is its attributes."""
     kinds = type(value).__mro__[:-1]
     return type(value) is SimpleNamespace or (

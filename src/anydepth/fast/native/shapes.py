@@ -12,9 +12,15 @@ from anydepth.fast.native.stand_ins import KNOWN, MAKERS, Filled, Joined, Row, T
 from anydepth.fast.native.sums import multiply, settled
 
 
-def _view(x: Any, *shape: Any) -> Value:
+def sizes_of(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes given one by one, or as one sequence."""
+    is_one = len(given) == 1 and isinstance(given[0], tuple | list | torch.Size)
+    return tuple(given[0]) if is_one else given
+
+
+def _view(x: Value, *shape: object) -> Value:
     """Another shape for the same values, as long as the axes of one row stay together."""
-    wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list | torch.Size) else tuple(shape)
+    wanted = sizes_of(shape)
     x = settled(x)
     if wanted.count(-1) == 1:
         known = prod(size for size in wanted if size != -1)
@@ -44,7 +50,7 @@ def reshaped(x: Value, wanted: tuple[int, ...]) -> Value:
     return found
 
 
-def _unsqueeze(x: Any, dim: int) -> Value:
+def _unsqueeze(x: Value, dim: int) -> Value:
     place = dim if dim >= 0 else x.ndim + 1 + dim
     shape = (*x.shape[:place], 1, *x.shape[place:])
     if isinstance(x, Row) and place >= len(x.lead):
@@ -56,7 +62,7 @@ def _unsqueeze(x: Any, dim: int) -> Value:
     return reshaped(x, shape)
 
 
-def _squeeze(x: Any, dim: int | None = None) -> Value:
+def _squeeze(x: Value, dim: int | None = None) -> Value:
     if dim is None or not isinstance(x, Row | Uniform | Filled):
         raise Unknown("the unit drops all axes of size 1")
     place = dim if dim >= 0 else x.ndim + dim
@@ -71,8 +77,8 @@ def _squeeze(x: Any, dim: int | None = None) -> Value:
     return reshaped(x, (*x.shape[:place], *x.shape[place + 1 :]))
 
 
-def _expand(x: Any, *shape: Any) -> Value:
-    wanted = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list | torch.Size) else tuple(shape)
+def _expand(x: Value, *shape: object) -> Value:
+    wanted = sizes_of(shape)
     if not isinstance(x, Uniform | Filled) or (isinstance(x, Uniform) and x.is_whole and x.ndim > 1):
         raise Unknown("the unit expands x or a matrix")
     lead = len(wanted) - x.ndim
@@ -85,7 +91,7 @@ def _expand(x: Any, *shape: Any) -> Value:
     return Uniform(x._trace, expression, wanted)
 
 
-def _cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Value:
+def _cat(tensors: Sequence[Value], dim: int = 0, *, axis: int | None = None) -> Value:
     dim = dim if axis is None else axis
     rows = [part for part in tensors if isinstance(part, Row | Joined)]
     if not rows or dim not in (-1, rows[0].ndim - 1):
@@ -111,7 +117,7 @@ def _cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Va
     return Joined(rows[0]._trace, lead, parts)
 
 
-def _getitem(x: Any, key: Any) -> Value:
+def _getitem(x: Value, key: Any) -> Value:
     """Some columns."""
     keys = key if isinstance(key, tuple) else (key,)
     x = settled(x)
@@ -142,7 +148,7 @@ def _sliced(x: Row, start: int, count: int) -> Row:
     return part
 
 
-def _split_columns(x: Any, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
+def _split_columns(x: Value, sizes: int | Sequence[int], dim: int = 0) -> tuple[Value, ...]:
     x = settled(x)
     if not isinstance(x, Row) or len(x.features) != 1 or dim not in (-1, x.ndim - 1):
         raise Unknown("the unit splits a tensor along another axis than the features")
@@ -151,30 +157,30 @@ def _split_columns(x: Any, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
     return tuple(_sliced(x, start, count) for start, count in zip(starts, counts, strict=True))
 
 
-def _chunk(x: Any, chunks: int, dim: int = 0) -> tuple[Value, ...]:
+def _chunk(x: Value, chunks: int, dim: int = 0) -> tuple[Value, ...]:
     return _split_columns(x, -(-x.shape[-1] // chunks), dim)
 
 
-def _same(x: Any, *_args: Any, **_kwargs: Any) -> Any:
+def _same(x: Value, *_args: object, **_kwargs: object) -> Value:
     return x
 
 
-def _clone(x: Any, **_kwargs: Any) -> Any:
+def _clone(x: Value, **_kwargs: object) -> Value:
     x = settled(x)
     return Row(x._trace, x.register, x.lead, x.features) if isinstance(x, Row) else x
 
 
-def _dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def _dropout(x: Value, p: float = 0.5, training: bool = True, inplace: bool = False) -> Value:
     if training and p:
         raise Unknown("the unit draws random numbers")
     return x
 
 
-def _full(trace: Trace, size: Sequence[int], fill_value: Any, **kwargs: Any) -> Value:
+def _full(trace: Trace, size: Sequence[int], fill_value: float, **kwargs: object) -> Value:
     return multiply(made(1.0)(trace, tuple(size), **kwargs), fill_value)
 
 
-def _cast(x: Any, *args: Any, **kwargs: Any) -> Any:
+def _cast(x: Value, *args: object, **kwargs: object) -> Value:
     """A conversion that changes nothing."""
     for target in (*args, *kwargs.values()):
         if target not in (x.dtype, x.device, "cpu", False, True):
@@ -183,7 +189,7 @@ def _cast(x: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def like(number: float) -> Callable[..., Value]:
-    def run(x: Any, **kwargs: Any) -> Value:
+    def run(x: Value, **kwargs: object) -> Value:
         if any(value not in (None, x.dtype, x.device) for value in kwargs.values()):
             raise Unknown("the unit makes tensors of another kind")
         return Filled(x._trace, number, x.shape)
@@ -191,13 +197,13 @@ def like(number: float) -> Callable[..., Value]:
     return run
 
 
-def _full_like(x: Any, fill_value: Any, **kwargs: Any) -> Value:
+def _full_like(x: Value, fill_value: float, **kwargs: object) -> Value:
     return multiply(like(1.0)(x, **kwargs), fill_value)
 
 
 def made(number: float) -> Callable[..., Value]:
-    def run(trace: Trace, *shape: Any, dtype: Any = None, device: Any = None) -> Value:
-        sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list | torch.Size) else shape
+    def run(trace: Trace, *shape: object, dtype: torch.dtype | None = None, device: object = None) -> Value:
+        sizes = sizes_of(shape)
         default = torch.get_default_dtype()
         if (dtype or default) != trace.dtype or str(device or "cpu") != "cpu":
             raise Unknown("the unit makes tensors of another kind")
@@ -206,7 +212,7 @@ def made(number: float) -> Callable[..., Value]:
     return run
 
 
-def _hstack(tensors: Sequence[Any]) -> Value:
+def _hstack(tensors: Sequence[Value]) -> Value:
     return _cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 

@@ -70,7 +70,7 @@ class Readings:
         tensor, index = self._vector(vector)
         return Rows(tensor.expand(*tensor.shape[:-1], width), index)
 
-    def apply(self, function: str, *operands: Any) -> Rows:
+    def apply(self, function: str, *operands: object) -> Rows:
         found = [self._vector(part) if isinstance(part, tuple) else part for part in operands]
         *values, index = _aligned(found, -2)
         return Rows(FUNCTIONS[function](*values), index)

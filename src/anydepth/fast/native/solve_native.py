@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numba import typeof, types
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 from anydepth.fast.announcing import announce
 from anydepth.fast.native import buffers, kernels, pool
@@ -33,7 +34,7 @@ def _announce(name: str, args: tuple) -> None:
             announce(f"the kernels for small fields in {key[1]}")
 
 
-def _run(name: str, tasks: int, threads: int, *args: Any) -> None:
+def _run(name: str, tasks: int, threads: int, *args: object) -> None:
     _announce(name, args)
     pool.run(getattr(kernels, name), kernels.wait, tasks, threads, *args)
 
@@ -86,11 +87,22 @@ def solve(bound: Bound, y: Tensor, first: Tensor | None, tensors: Sequence[Tenso
     return ran.out if first is None else (ran.out, ran.last, ran.error)
 
 
+class Kept(FunctionCtx):
+    """What the kernels keep for their gradient."""
+
+    bound: Bound
+    dims: np.ndarray
+    wanted: tuple[bool, ...]
+    has_first: bool
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+
 class NativeSolve(torch.autograd.Function):
     """The kernels as a function with a gradient."""
 
     @staticmethod
-    def forward(ctx: Any, bound: Bound, y: Tensor, first: Tensor | None, *tensors: Tensor) -> Any:
+    def forward(ctx: Kept, bound: Bound, y: Tensor, first: Tensor | None, *tensors: Tensor) -> Any:
         wanted = ctx.needs_input_grad[3:]
         ran = _forward(bound, y, first, tensors, wanted)
         ctx.bound, ctx.dims, ctx.wanted, ctx.has_first = bound, ran.dims, wanted, first is not None
@@ -102,7 +114,7 @@ class NativeSolve(torch.autograd.Function):
         return ran.out, ran.last, ran.error
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: Kept, grad: Tensor, *more: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         kept, *given = ctx.saved_tensors
         if torch.is_grad_enabled() or any(is_batched(part) for part in (grad, *more)):
             return _back_by_autograd(ctx, given, grad, *more[:1])
@@ -134,7 +146,7 @@ class NativeSolve(torch.autograd.Function):
         return (None, of_y, of_first, *found)
 
 
-def _back_by_autograd(ctx: Any, given: Sequence[Tensor], *grads: Tensor) -> tuple[Tensor | None, ...]:
+def _back_by_autograd(ctx: Kept, given: Sequence[Tensor], *grads: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients that can be differentiated again, by running the program in PyTorch."""
     with torch.enable_grad():
         apart = [tensor.view_as(tensor) for tensor in given]

@@ -7,7 +7,7 @@ kernels know are in `KNOWN`; whatever else a unit does ends the trace with the r
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -15,9 +15,9 @@ from torch.overrides import TorchFunctionMode
 from anydepth.fast.native.codes import Op
 from anydepth.fast.native.program import Expression, Node, X
 
-KNOWN: dict[Any, Callable[..., Any]] = {}
+KNOWN: dict[object, Callable[..., Any]] = {}
 """Rules by PyTorch's functions and methods; the modules of rules fill it."""
-MAKERS: dict[Any, Callable[..., Any]] = {}
+MAKERS: dict[object, Callable[..., Any]] = {}
 """Functions that make tensors, which get the trace as first argument."""
 
 
@@ -34,7 +34,7 @@ class Value(torch.Tensor):
     _trace: "Trace"
     _sizes: torch.Size
 
-    def __new__(cls, trace: "Trace", shape: Sequence[int], *_args: Any) -> "Value":
+    def __new__(cls, trace: "Trace", shape: Sequence[int], *_args: object) -> "Value":
         with torch._C.DisableTorchFunction():
             return torch.Tensor._make_wrapper_subclass(cls, tuple(shape), dtype=trace.dtype, device=_CPU)
 
@@ -63,18 +63,20 @@ class Value(torch.Tensor):
     def __len__(self) -> int:
         return self._sizes[0]
 
-    def __repr__(self, **_kwargs: Any) -> str:
+    def __repr__(self, **_kwargs: object) -> str:
         return f"{type(self).__name__}{tuple(self._sizes)}"
 
     @classmethod
-    def __torch_function__(cls, function: Any, kinds: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(cls, function: object, kinds: object, args: tuple = (), kwargs: dict | None = None) -> Any:
         return call(function, args, kwargs or {})
 
     @classmethod
-    def __torch_dispatch__(cls, function: Any, kinds: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(
+        cls, function: object, kinds: object, args: tuple = (), kwargs: dict | None = None
+    ) -> NoReturn:
         raise Unknown(f"the unit uses {function}")
 
-    def _refuse(self, *_args: Any) -> Any:
+    def _refuse(self, *_args: object) -> NoReturn:
         raise Unknown("the unit looks at the values of its input, its weights or t")
 
     __bool__ = __float__ = __int__ = __index__ = __iter__ = __setitem__ = __contains__ = _refuse
@@ -82,44 +84,44 @@ class Value(torch.Tensor):
     requires_grad = grad_fn = is_leaf = property(_refuse)  # pyright: ignore
     __hash__ = object.__hash__
 
-    def __add__(self, other: Any) -> "Value":
+    def __add__(self, other: object) -> "Value":
         return KNOWN[torch.add](self, other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> "Value":
+    def __sub__(self, other: object) -> "Value":
         return KNOWN[torch.sub](self, other)
 
-    def __rsub__(self, other: Any) -> "Value":
+    def __rsub__(self, other: object) -> "Value":
         return KNOWN[torch.sub](other, self)
 
-    def __mul__(self, other: Any) -> "Value":
+    def __mul__(self, other: object) -> "Value":
         return KNOWN[torch.mul](self, other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> "Value":
+    def __truediv__(self, other: object) -> "Value":
         return KNOWN[torch.div](self, other)
 
     def __neg__(self) -> "Value":
         return KNOWN[torch.neg](self)
 
-    def __pow__(self, power: Any) -> "Value":
+    def __pow__(self, power: object) -> "Value":
         return KNOWN[torch.pow](self, power)
 
-    def __matmul__(self, other: Any) -> "Value":
+    def __matmul__(self, other: object) -> "Value":
         return KNOWN[torch.matmul](self, other)
 
-    def __iadd__(self, other: Any) -> "Value":
+    def __iadd__(self, other: object) -> "Value":
         return KNOWN[torch.Tensor.add_](self, other)
 
-    def __isub__(self, other: Any) -> "Value":
+    def __isub__(self, other: object) -> "Value":
         return KNOWN[torch.Tensor.sub_](self, other)
 
-    def __imul__(self, other: Any) -> "Value":
+    def __imul__(self, other: object) -> "Value":
         return KNOWN[torch.Tensor.mul_](self, other)
 
-    def __getitem__(self, key: Any) -> "Value":
+    def __getitem__(self, key: object) -> "Value":
         return KNOWN[torch.Tensor.__getitem__](self, key)
 
     T = mT = property(lambda self: KNOWN[torch.t](self))  # pyright: ignore
@@ -192,7 +194,7 @@ class Trace(TorchFunctionMode):
         self.shapes: list[tuple[int, ...]] = []
         self._mode = _mode()
 
-    def __torch_function__(self, function: Any, kinds: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(self, function: object, kinds: object, args: tuple = (), kwargs: dict | None = None) -> Any:
         return call(function, args, kwargs or {}, self)
 
     def check_mode(self) -> None:
@@ -218,7 +220,7 @@ class Trace(TorchFunctionMode):
         return Row(self, to, x.lead, features)
 
 
-def call(function: Any, args: tuple, kwargs: dict[str, Any], trace: Trace | None = None) -> Any:
+def call(function: object, args: tuple, kwargs: dict[str, object], trace: Trace | None = None) -> Any:
     known = KNOWN.get(function)
     if known is None:
         maker = MAKERS.get(function)

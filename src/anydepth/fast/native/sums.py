@@ -1,13 +1,15 @@
 """Rules for sums, products and powers of stand-ins, and what all rules share."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from anydepth.fast.native.codes import Op
 from anydepth.fast.native.program import Node
 from anydepth.fast.native.stand_ins import KNOWN, Filled, Joined, Row, Uniform, Unknown, Value
+
+Given = TypeVar("Given")
 
 
 def as_row(value: Value, lead: Sequence[int]) -> Value:
@@ -24,13 +26,13 @@ def as_row(value: Value, lead: Sequence[int]) -> Value:
     return Row(trace, to, value.lead, (at,))
 
 
-def number_of(value: Any) -> float | None:
+def number_of(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Filled):
         return None
     return float(value.number if isinstance(value, Filled) else value)
 
 
-def broadcast(a: Value, b: Any) -> tuple[int, ...]:
+def broadcast(a: Value, b: object) -> tuple[int, ...]:
     return tuple(torch.broadcast_shapes(a.shape, b.shape if isinstance(b, Value) else ()))
 
 
@@ -49,7 +51,7 @@ def vector_of(x: Row, u: Uniform) -> int:
     return x._trace.slot(expression, (x.width,))
 
 
-def uniform(name: str, *operands: Any) -> Uniform:
+def uniform(name: str, *operands: object) -> Uniform:
     """An elementwise function of things that are the same for all rows."""
     trace = next(part._trace for part in operands if isinstance(part, Value))
     trace.check_mode()
@@ -67,7 +69,7 @@ def uniform(name: str, *operands: Any) -> Uniform:
     return Uniform(trace, ("apply", name, *parts), shape)
 
 
-def settled(value: Any) -> Any:
+def settled(value: Given) -> Given | Value:
     return as_row(value, ()) if isinstance(value, Joined) else value
 
 
@@ -80,7 +82,7 @@ def replaced(x: Row, result: Row) -> Row:
 
 
 def in_place(function: Callable[..., Value]) -> Callable[..., Value]:
-    def run(x: Any, *args: Any, **kwargs: Any) -> Value:
+    def run(x: object, *args: object, **kwargs: object) -> Value:
         if not isinstance(x, Row):
             raise Unknown("the unit writes over a weight")
         result = function(x, *args, **kwargs)
@@ -90,11 +92,11 @@ def in_place(function: Callable[..., Value]) -> Callable[..., Value]:
     return run
 
 
-def add(a: Any, b: Any, *, alpha: float = 1) -> Value:
+def add(a: object, b: object, *, alpha: float = 1) -> Value:
     return _combined(a, b, 1.0, float(alpha))
 
 
-def subtract(a: Any, b: Any, *, alpha: float = 1) -> Value:
+def subtract(a: object, b: object, *, alpha: float = 1) -> Value:
     return _combined(a, b, 1.0, -float(alpha))
 
 
@@ -123,7 +125,7 @@ def _combined(a: Any, b: Any, first: float, second: float) -> Value:
     raise Unknown("the unit adds a tensor that is neither made of x nor a weight")
 
 
-def multiply(a: Any, b: Any) -> Value:
+def multiply(a: object, b: object) -> Value:
     a, b = (settled(part) for part in (a, b))
     if isinstance(b, Row) and not isinstance(a, Row):
         a, b = b, a
@@ -150,7 +152,7 @@ def multiply(a: Any, b: Any) -> Value:
     return uniform("mul", a, b)
 
 
-def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Value:
+def _div(a: object, b: object, *, rounding_mode: str | None = None) -> Value:
     number = number_of(b)
     if number is None or number == 0 or rounding_mode is not None:
         raise Unknown("the unit divides by a tensor or by zero")
@@ -159,11 +161,11 @@ def _div(a: Any, b: Any, *, rounding_mode: str | None = None) -> Value:
     return multiply(a, 1 / number)
 
 
-def _neg(a: Any) -> Value:
+def _neg(a: object) -> Value:
     return multiply(a, -1.0)
 
 
-def _pow(a: Any, power: Any) -> Value:
+def _pow(a: Value, power: object) -> Value:
     if isinstance(power, float) and power.is_integer():
         power = int(power)
     if not isinstance(power, int) or not 1 <= power <= 8:

@@ -1,7 +1,6 @@
 """Finding out what a unit does with one row of the batch, by calling it once with stand-ins for its tensors."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from anydepth.fast.native import activations, maps, shapes  # noqa: F401  # their rules
 from anydepth.fast.native.program import Program, pruned, uses_input
@@ -9,7 +8,7 @@ from anydepth.fast.native.stand_ins import Row, Trace, Uniform, Unknown, Value
 from anydepth.fast.native.sums import as_row
 
 
-def traced(root: Callable[..., Any], shape: Sequence[int], trace: Trace, has_time: bool) -> Program:
+def traced(root: Callable[..., object], shape: Sequence[int], trace: Trace, has_time: bool) -> Program:
     """The program of a unit whose tensors are stand-ins of this trace already, on x of a shape."""
     x = Row(trace, trace.register(shape[-1]), shape[:-1], shape[-1:])
     lead = (Uniform(trace, ("time",), ()),) if has_time else ()
