@@ -323,6 +323,7 @@ def test_critical_steps_are_compared_in_octaves():
     assert word(is_larger("x", [4, 4, 8, 4], [64, 32, 64, 64], 64)) == "does not hold"
     assert word(is_larger("x", [8, 8, 8, 8], [8, 4, 16, None], 8)) == "undecided"
     assert word(is_larger("x", [8, 8], [None, None], 8)) == "undecided"
+    assert word(is_larger("x", [64] * 5, [4, 4, 4, None, None], 64)) == "undecided", "a seed without one is no evidence"
 
 
 def test_accuracy_on_both_sides_of_the_critical_step_is_compared_seed_by_seed():

@@ -114,6 +114,8 @@ def test_medians_of_five_seeds_decide_nothing_and_of_eight_may():
     assert rules.better_median([1, 2, 3, 4, 5], [0] * 5).holds is None
     assert rules.better_median(list(range(1, 9)), [0] * 8).holds is True
     assert rules.better_median([-x for x in range(1, 9)], [0] * 8).holds is False
+    assert rules.better_median([float("nan"), *range(1, 9)], [0] * 9).holds is None
+    assert rules.better_median([], []).holds is None
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,8 @@ def instance_groups_no_worse(
 def better_median(a: Sequence[float], b: Sequence[float], unit: str = "points") -> Judgement:
     """Whether a is above b where seeds are bimodal: Wilcoxon's exact signed-rank test of paired differences."""
     differences = np.subtract(a, b)
-    if not differences.size:
-        return _too_few("better in the median", 0)
+    if not np.isfinite(differences).all() or not differences.size:
+        return _too_few("better in the median", int(np.isfinite(differences).sum()))
     moved = differences[differences != 0]
     p = _signed_rank(moved) if len(moved) else 1.0
     median = float(np.median(differences))
