@@ -20,6 +20,8 @@ from anydepth.data.table import Augment, Batch
 from anydepth.deploy.smooth import Lazily
 from anydepth.runs.folder import Run
 from anydepth.surgery.align import align
+from anydepth.surgery.blocks import blocks_of
+from anydepth.surgery.forms import form_of
 from anydepth.surgery.resize import compress, set_solver
 from anydepth.surgery.resnet_blocks import as_blocks
 from anydepth.train.smoothing import Smoothing, smoothed, smoothing_forms
@@ -121,13 +123,18 @@ def _treated(name: str, seed: int, resnet: ResNet, run: Run, study: Study, allow
         half = as_blocks(skipped(resnet, UNITS // 2)).eval() if name == HEALED else _fresh(resnet, seed)
         cost = blocks * (UNITS // 2 + (UNITS if name == HALF else 0))
         settings = Smoothing(epochs=1, penalty=0.0, draws=0, distill=name == HALF, lr=0.05, seed=seed)
-        return smoothed(half, _epoch(run, study, seed, allowed // cost), (), settings, whole, classes=True)
-    settings = Smoothing(epochs=1, seed=seed, **TREATMENTS[name])
-    forms = smoothing_forms(whole)
-    drawn = np.mean([form.steps or UNITS for form in forms]) if settings.draws else 0
-    cost = blocks * (UNITS + drawn + (UNITS if settings.distill else 0))
-    start = align(deepcopy(whole))
-    return smoothed(start, _epoch(run, study, seed, int(allowed / cost)), forms, settings, whole, classes=True)
+        return smoothed(half, some_batches(run, study, seed, allowed // cost), (), settings, whole, classes=True)
+    return smooth_within(allowed, whole, Smoothing(epochs=1, seed=seed, **TREATMENTS[name]), run, study)
+
+
+def smooth_within(allowed: int, whole: nn.Module, settings: Smoothing, run: Run, study: Study) -> tuple[nn.Module, int]:
+    """A run's stack of units, aligned and smoothed with about so many evaluations, and how many it took."""
+    forms, blocks = smoothing_forms(whole), len(blocks_of(whole))
+    units = form_of(whole).steps or 1
+    drawn = np.mean([form.steps or units for form in forms]) if settings.draws else 0
+    cost = blocks * (units + drawn + (units if settings.distill else 0))
+    epoch = some_batches(run, study, settings.seed, int(allowed / cost))
+    return smoothed(align(deepcopy(whole)), epoch, forms, settings, whole, classes=True)
 
 
 def _fresh(resnet: ResNet, seed: int) -> nn.Module:
@@ -136,7 +143,7 @@ def _fresh(resnet: ResNet, seed: int) -> nn.Module:
     return as_blocks(ResNet(**{**config, "layers": UNITS // 2}))
 
 
-def _epoch(run: Run, study: Study, seed: int, count: int) -> Callable[[int], Sequence[Batch]]:
+def some_batches(run: Run, study: Study, seed: int, count: int) -> Callable[[int], Sequence[Batch]]:
     """So many batches of the training part, augmented as in the training."""
     table, data = run.dataset(study.data).part("train"), run.config.data
     augment, draw = Augment(data.crop, data.flip, data.hide), Draw(1000 + seed, 0)
@@ -152,15 +159,19 @@ def _epoch(run: Run, study: Study, seed: int, count: int) -> Callable[[int], Seq
 
 
 def _forms(name: str, model: nn.Module) -> dict[str, nn.Module]:
-    if name in (HEALED, HALF):
-        return {"half the steps": model}
-    half = UNITS // 2
+    return {"half the steps": model} if name in (HEALED, HALF) else halved(model)
+
+
+def halved(model: nn.Module) -> dict[str, nn.Module]:
+    """A stack of units in the forms that are looked at."""
+    units = form_of(model).steps or 1
+    half = units // 2
     return {
         "as it is": model,
         "half the steps": set_solver(deepcopy(model), steps=half),
         "half the size": compress(model, size=half),
         "half of both": compress(model, size=half, steps=half),
-        "twice the steps": set_solver(deepcopy(model), steps=2 * UNITS),
+        "twice the steps": set_solver(deepcopy(model), steps=2 * units),
     }
 
 

@@ -191,7 +191,7 @@ OURS = _items(
     (
         "smoothing",
         "trained stacks made fit for other depths",
-        "study smoothing; study smoothing-cifar10; study smoothing-tagging",
+        "study smoothing; study smoothing-cifar10; study smoothing-campaign; study smoothing-tagging",
     ),
     ("anytime", "depth per example, with a tested bound on what it loses", "study anytime"),
     ("verdicts", "`anydepth check` on models whose verdict is known beforehand", "study verdicts"),
