@@ -36,7 +36,8 @@ def _words(sweep: Sweep) -> str:
     of = f"{told['examples']:,} {sweep.split} examples" if sweep.split else "random inputs, without data"
     frozen = "frozen" if all(row.is_frozen for row in sweep.rows) else "frozen where that can be"
     return (
-        f"{len(sweep.rows)} forms of the same weights, made by projection without retraining and measured on {of}. "
+        f"{len(sweep.rows)} forms of the same weights, made by projection without retraining and measured on {of}, "
+        "with batch statistics as they are (compress --recalibrate estimates them again from training data). "
         f"Latency is of a batch of {told['batch']} on {told['threads']} thread(s) of a {told['machine']} machine, "
         f"{frozen}, median of {told['rounds']} rounds in turns with the model as it is. Memory is of the weights and "
         "of the tensors that are alive at the same time."
