@@ -41,7 +41,7 @@ campaign-status: $(READY)
 	$(BIN)/anydepth campaign --status --out $(NETS)
 
 # The whole fault matrix: kills, damage, fuzzing, and the tests that `make test` leaves out. Hours; may be stopped at any moment
-# and started again, it goes on where it was. Try a hundredth of it with SOAK='--share 0.01'.
+# and started again, it resumes. Try a hundredth of it with SOAK='--share 0.01'.
 soak: $(READY)
 	$(BIN)/python tests/soak/run.py --table docs/reliability.md $(SOAK)
 

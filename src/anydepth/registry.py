@@ -37,6 +37,7 @@ class Registry(Generic[T]):
         self._parts: dict[str, T] = {}
 
     def add(self, name: str, part: T) -> T:
+        """Register a part under a name that is not taken, and return it."""
         if name in self._parts:
             raise ConfigError(f"{self.kind} {name!r} is registered twice; give one of them another name")
         if self._check is not None:

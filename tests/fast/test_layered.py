@@ -280,7 +280,7 @@ def test_watched_units_take_the_general_path():
     handle = block.unit.conv1.register_forward_hook(lambda *_: None)
     block(image())
     assert block.stats.path == "general"
-    assert block.stats.refused["image"] == "somebody watches the unit's modules"
+    assert block.stats.refused["image"] == "hooks or a compiler watch the unit's modules"
     handle.remove()
     block(image())
     assert block.stats.path == "image"

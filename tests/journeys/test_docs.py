@@ -2,16 +2,23 @@
 
 import importlib.util
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from typer.main import get_command
+
+from anydepth.cli.main import _join_plugins as join_plugins
+from anydepth.cli.main import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TESTED_ELSEWHERE = {"extending.md": "test_extending.py", "index.md": "its code is that of README.md"}
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.py"))
+FENCED = re.compile(r"^ *```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 NEEDS = {"lightning": "lightning"}
 QUICK = {"your_own_layers"}
 
@@ -90,6 +97,40 @@ def test_links_that_lead_nowhere_are_found(tmp_path):
         "b.html: a.html#gone leads to no anchor",
         "b.html: https://x.org/y is loaded from elsewhere",
     ]
+
+
+def shell_lines() -> list[str]:
+    """All calls of the command line in the blocks of code of the documentation."""
+    pages = [
+        *PAGES,
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "papers/README.md",
+        *(ROOT / "papers/docs").glob("*.md"),
+        *TUTORIALS,
+    ]
+    fenced = [found for page in pages for found in FENCED.findall(page.read_text())]
+    lines = [line.strip() for language, block in fenced if language in ("", "bash") for line in block.splitlines()]
+    return sorted({line for line in lines if re.match(r"(echo .*\| |torchrun .*-m )?anydepth ", line)})
+
+
+def test_there_are_commands_in_the_docs():
+    assert len(shell_lines()) > 60
+
+
+@pytest.mark.parametrize("line", shell_lines())
+def test_commands_in_the_docs_have_arguments_that_exist(line):
+    words = shlex.split(line[line.index("anydepth ") :], comments=True)[1:]
+    join_plugins([])
+    command: Any = get_command(app)
+    context = command.context_class(command)
+    if words[0] in ("--version", "COMMAND", "hello"):  # hello is the command that extending.md adds
+        return
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+        words = words[2:] if words[:1] == ["--import"] else words
+    if "--import" in words:
+        del words[words.index("--import") : words.index("--import") + 2]
+    command.make_parser(context).parse_args(words)
 
 
 def test_layers_in_the_docs_are_those_that_are_checked():

@@ -392,7 +392,7 @@ def test_verdict_names_what_stays_close():
     assert close_ranges(grid.by_scheme()["euler"], yardstick, 90.0) == "2 to 3 and 8"
     told = solver_verdict(grid, yardstick, 90.0, 16, cheapest_told(cheapest(grid, yardstick, 90.0), yardstick, 16))
     assert "never with midpoint and rk4_38" in told
-    assert "The cheapest that is so near, euler x 2, takes 2 unit evaluations instead of 16 (90.00 %)." in told
+    assert "The cheapest of them, euler x 2, takes 2 unit evaluations instead of 16 (90.00 %)." in told
     assert "these weights belong to rk4 x 4" in solver_verdict(
         solver_grid(model, lambda m: Score(0.0, "accuracy", 9.0, 1, 0, 0.0)), yardstick, 90.0, 16
     )

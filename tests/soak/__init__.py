@@ -1,1 +1,1 @@
-"""`make soak`: the fault matrix at full length, in numbered tries that may be stopped and gone on with."""
+"""`make soak`: the fault matrix at full length, in numbered tries that may be stopped and resumed."""

@@ -259,7 +259,7 @@ def test_the_average_of_a_training_in_many_forms_is_that_of_its_weights(tmp_path
         (("training.any_depth.draw=1",), "no setting .training.any_depth.draw.*did you mean 'draws'"),
         (("training.any_depth={}", "training.vary_steps=0.2"), "give either any_depth or vary_steps"),
         (("training.any_depth={}", "model.options.scheme=dopri54", "model.options.steps=null"), "needs fixed steps"),
-        ((*RESNET, "training.any_depth={}"), "training.any_depth is of continuous blocks, and this model has none"),
+        ((*RESNET, "training.any_depth={}"), "training.any_depth needs continuous blocks, and this model has none"),
         (("refine.when=stall", "data.validation=0"), "no validation examples"),
         (("refine.when=stall", "refine.at=[1]"), "`at` is for when=at"),
     ],

@@ -97,8 +97,8 @@ RESNET = ("model.name=resnet", 'model.options={"channels": [4], "layers": 1, "po
     [
         (("training.penalty_kinetic=0.1", "model.options.scheme=dopri54", "model.options.steps=null"), "fixed steps"),
         (("training.penalty_kinetic=0.1", "model.gradient=checkpoint"), "needs model.gradient 'backprop'"),
-        (("training.penalty_kinetic=0.1", *RESNET), "training.penalty_kinetic is of .* this model has none"),
-        (("training.penalty_roughness=0.1", *RESNET), "training.penalty_roughness is of .* this model has none"),
+        (("training.penalty_kinetic=0.1", *RESNET), "training.penalty_kinetic needs .* this model has none"),
+        (("training.penalty_roughness=0.1", *RESNET), "training.penalty_roughness needs .* this model has none"),
     ],
 )
 def test_models_without_blocks_or_grid_points_are_refused(changes, told, tmp_path):

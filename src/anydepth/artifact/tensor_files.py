@@ -83,7 +83,7 @@ def _check_description(path: Path, described: Mapping[str, object]) -> int:
 def _check_header(path: Path, content: bytes, described: Mapping[str, object], size: int) -> None:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > LARGEST_HEADER or 8 + length > len(content):
-        raise ModelFileError(f"{path} is no safetensors file: its header should have {length:,} bytes")
+        raise ModelFileError(f"{path} is not a safetensors file: its header should have {length:,} bytes")
     header = parse_json(content[8 : 8 + length], f"the header of {path}")
     found = {
         name: [next((k for k, (v, _) in _DTYPES.items() if v == entry.get("dtype")), None), *entry.get("shape", ())]
@@ -109,7 +109,7 @@ def _loaded(path: Path, content: bytes) -> "dict[str, Tensor]":
     try:
         return load(content)
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise ModelFileError(f"{path} is no safetensors file: {error}; save the model again") from None
+        raise ModelFileError(f"{path} is not a safetensors file: {error}; save the model again") from None
 
 
 def _check_finite(path: Path, tensors: "Mapping[str, Tensor]") -> None:

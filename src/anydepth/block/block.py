@@ -42,7 +42,7 @@ class ContinuousBlock(nn.Module):
     Args:
         unit: makes a unit; called once for every basis function, so that the initial weights are
             independent samples of the unit's own initialisation at different depths.
-        basis, size: every tensor of the unit becomes a function of depth in this basis, with so many coefficients.
+        basis, size: every tensor of the unit becomes a function of depth in this basis, with `size` coefficients.
         scheme: a Runge-Kutta scheme, with fixed steps or adaptive.
         steps: a number of equal steps, or increasing times from 0 to 1; by default as many as `size`.
             For fixed schemes only.
@@ -57,7 +57,7 @@ class ContinuousBlock(nn.Module):
         init: "independent" draws, or "shared": one draw for all depths.
         gradient: "backprop"; "checkpoint", exact with the memory of one segment of `segment` steps; or
             "adjoint" and "kkt", approximate: the adjoint equation, along states solved backward or kept.
-        check_finite: refuse a non-finite input (one pass over x); off the CPU when `check_inputs` asks, as `save` does.
+        check_finite: refuse an input that is not finite; on a GPU this waits for `check_inputs`, which `save` calls.
         name: the block's name in error messages.
     """
 
@@ -439,8 +439,8 @@ class ContinuousBlock(nn.Module):
         fitting = {n: v for n, v in incoming.items() if isinstance(v, Tensor) and _same_tail(v, self.stored(n))}
         if fitting:
             warn(
-                "the state dict does not contain the form of a block (basis, scheme, steps); the present form is kept; "
-                "state dicts that a model with blocks made itself tell it",
+                "the state dict does not contain the form of a block (basis, scheme, steps); the block keeps its own; "
+                "a state dict that a model with blocks made has it",
                 AnydepthWarning,
                 stacklevel=2,
             )

@@ -105,7 +105,9 @@ def _refuse_cache(args: tuple, kwargs: dict[str, object], name: str) -> None:
     """A cache has one entry per layer, and a block has no layers."""
     is_used = kwargs.get("use_cache") or any(kwargs.get(key) is not None for key in _CACHES)
     if is_used or any(hasattr(type(value), "get_seq_length") for value in (*args, *kwargs.values())):
-        raise UnitError(f"layer {name} is part of a block, which keeps no cache of keys and values; use_cache=False")
+        raise UnitError(
+            f"layer {name} is part of a block, which keeps no cache of keys and values; give use_cache=False"
+        )
 
 
 def branch(layer: nn.Module) -> Branch:

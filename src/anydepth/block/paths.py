@@ -146,17 +146,17 @@ def states_watched(watch: Callable[[Pass, Sequence[State]], None]) -> Iterator[N
 def _refusal(given: Pass, y: State) -> str | None:
     """Why no faster path can take a pass that is more than numbers."""
     if _WATCH.get() is not None:
-        return "states at grid points are watched"
+        return "the states at grid points are recorded"
     if not _SWITCH.get():
         return "faster paths are switched off"
     if given.precision[0]:
         return "mixed precision is on"
     if torch.jit.is_tracing() or is_transformed() or torch.autograd.forward_ad._current_level >= 0:  # pyright: ignore[reportPrivateImportUsage]
-        return "a tracer or a transform is at work"
+        return "a tracer or a transform of torch.func is active"
     if given.solver.tolerance is not None and given.solver.tolerance.per_example:
         return "every example has its own steps"
     if y[0].is_inference() and torch.is_grad_enabled():
-        return "the input is of inference mode"
+        return "the input was made in inference mode"
     return None
 
 

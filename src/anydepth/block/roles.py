@@ -83,7 +83,9 @@ def _checked(unit: object) -> nn.Module:
     if not isinstance(unit, nn.Module):
         raise ConfigError(f"the unit's function must return an nn.Module, got {type(unit).__name__}")
     if any(isinstance(module, torch.jit.ScriptModule) for module in unit.modules()):
-        raise UnitError(f"unit {type(unit).__name__} is scripted, and what runs inside cannot be given other weights")
+        raise UnitError(
+            f"unit {type(unit).__name__} is scripted; its weights cannot be replaced; give it before torch.jit.script"
+        )
     if any(nn.parameter.is_lazy(tensor) for tensor in (*unit.parameters(), *unit.buffers())):
         raise UnitError(f"unit {type(unit).__name__} has lazy parameters; give it its sizes at construction")
     return unit

@@ -108,6 +108,6 @@ def refuse_norms(given: Pass) -> None:
         updates = [n for n in given.state_names if not n.endswith(("running_mean", "running_var"))]
         if updates:
             raise ConfigError(
-                f"{given.label} has state that training updates ({updates[0]}), and with per_example no evaluation is "
-                "that of the whole batch; use per_example=False in training"
+                f"{given.label} has state that training updates ({updates[0]}) from evaluations of the whole batch, "
+                "which per_example never makes; use per_example=False in training"
             )

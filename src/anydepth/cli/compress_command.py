@@ -45,7 +45,9 @@ def compress(
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(help="Confidence that new data keeps to the drop; default 0.95; 0 takes the drop as measured."),
+        typer.Option(
+            help="Confidence that the drop on new data stays within --max-drop; default 0.95; 0 uses the measured drop."
+        ),
     ] = None,
     sweep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder of the sweep that the budget needs; default: RUN.")

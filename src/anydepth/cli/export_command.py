@@ -70,7 +70,7 @@ def _show_elastic(elastic: "Elastic") -> None:
 def _show(sheet: "Sheet", to: Path, beside: Path) -> None:
     parity = sheet.parity
     if parity is not None and not parity.holds:
-        console.print(f"[bold red]parity failed[/]: {escape(parity.reason)}; {escape(str(to))} is not to be used")
+        console.print(f"[bold red]parity failed[/]: {escape(parity.reason)}; {escape(str(to))} must not be used")
         return
     kind = sheet.kind if sheet.opset is None else f"{sheet.kind}, opset {sheet.opset}"
     console.print(f"{bold(to)} ({kind}): {escape(', '.join(dict.fromkeys(sheet.solver)))}")

@@ -34,11 +34,18 @@ def predict(
         typer.Argument(metavar="FILE...", help="Images, tables, arrays (.npy), text, or folders; - reads text."),
     ],
     frozen: Annotated[bool, typer.Option("--frozen", help="Freeze the run's model first.")] = False,
-    steps: Annotated[int | None, typer.Option(help="Run it with so many steps: a run, or an elastic file.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Run it with this number of steps: a run, or an elastic file.")
+    ] = None,
     anytime: Annotated[
-        bool, typer.Option("--anytime", help="Answer coarsely first, and finely only where that is unsure.")
+        bool,
+        typer.Option(
+            "--anytime", help="Ask a coarse form first; only examples where it is unsure go on to finer ones."
+        ),
     ] = False,
-    max_drop: Annotated[float, typer.Option(metavar="POINTS", help="With --anytime: the bound on the drop.")] = 0.5,
+    max_drop: Annotated[
+        float, typer.Option(metavar="POINTS", help="With --anytime: the largest drop in percentage points.")
+    ] = 0.5,
     data: Data = None,
     top: Annotated[int, typer.Option(min=1, help="Show the N most likely classes.")] = 1,
     resize: Annotated[

@@ -17,28 +17,34 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     run: RunFolder,
-    p99_ms: Annotated[float, typer.Option(min=0.1, help="99 of 100 answers are to take no longer.")] = 50.0,
-    host: Annotated[str, typer.Option(help="0.0.0.0: reachable from other machines.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8080,
+    p99_ms: Annotated[float, typer.Option(min=0.1, help="Target: 99 of 100 answers take no longer.")] = 50.0,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at; 0.0.0.0 is reachable from other machines.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 takes any that is free.")] = 8080,
     max_drop: Annotated[
-        float, typer.Option(min=0.0, metavar="X", help="Points of accuracy that a form may be below the run's own.")
+        float,
+        typer.Option(min=0.0, metavar="X", help="Largest drop in accuracy of a form, in points below the run's own."),
     ] = 2.0,
     fixed: Annotated[bool, typer.Option("--fixed", help="Answer with the run's own form alone.")] = False,
-    batch_ms: Annotated[float, typer.Option(min=0.0, help="Wait so long for requests to share a pass.")] = 2.0,
-    max_batch: Annotated[int, typer.Option(min=1, help="Examples of one request, and of one pass.")] = 64,
-    max_megabytes: Annotated[float, typer.Option(min=0.001, help="Of a body.")] = 4.0,
-    max_megapixels: Annotated[float, typer.Option(min=0.001, help="Of an image.")] = 4.0,
-    max_seconds: Annotated[float, typer.Option(min=0.1, help="For a body to arrive, and for its answer.")] = 10.0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of PyTorch; by default the sweep's.")] = None,
+    batch_ms: Annotated[float, typer.Option(min=0.0, help="How long to wait for requests that share a pass.")] = 2.0,
+    max_batch: Annotated[int, typer.Option(min=1, help="Most examples in one request, and in one pass.")] = 64,
+    max_megabytes: Annotated[float, typer.Option(min=0.001, help="Largest request body.")] = 4.0,
+    max_megapixels: Annotated[float, typer.Option(min=0.001, help="Largest image.")] = 4.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Longest time for a body to arrive, and for its answer.")
+    ] = 10.0,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads of PyTorch; default: those of the sweep.")] = None,
     data: Data = None,
     json: Json = False,
 ) -> None:
     """Predictions over HTTP, at a depth that follows the load. Needs: pip install 'anydepth[serve]'.
 
-    Under more requests than the run's own form can answer in time, cheaper forms of its sweep take over, and answers
-    say which one it was and how accurate it is. The sweep is made if the run has none. POST /predict takes
+    If the run's own form cannot answer all requests in time, cheaper forms of its sweep take over. Every answer names
+    its form and that form's accuracy. The sweep is made if the run has none. POST /predict takes
     {"inputs": [...]}, a PNG or JPEG, or plain text, with ?form=, ?top= and ?resize=1; GET /model, /healthz, /metrics.
-    Requests get 503 with Retry-After only beyond the cheapest form. SIGTERM: what was accepted is answered.
+    A request gets 503 with Retry-After only if even the cheapest form would be late. On SIGTERM, accepted requests
+    are still answered.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ def smooth(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Fine-tune a trained run until it survives other depths and sizes, taught by itself as it was.
+    """Fine-tune a trained run so that it keeps its accuracy at other depths and sizes. It learns from its own outputs.
 
     Without --steps and --sizes it is trained for half and a quarter of both. Every form is judged before and after, on
     the validation part, with batch statistics estimated anew. Stopped at any time, the same command resumes.

@@ -79,7 +79,7 @@ class Dataset:
         share = 0 if self._keeps_own else OWN_SHARE if self.validation is None else self.validation
         held_out = round(share * count) if share < 1 else int(share)
         if held_out >= count:
-            raise DataError(f"{self.name} has {count} training examples, {held_out} of them cannot be held out")
+            raise DataError(f"{self.name} has {count} training examples, so {held_out} cannot be held out")
         train, validation = split(self.split_seed, count, held_out)
         if self.limit is not None and self.limit < len(train):
             chosen = permutation(Draw(self.split_seed, 0), len(train), stream=3)[: self.limit]

@@ -117,7 +117,7 @@ def _md5_within(path: Path) -> str:
 
 
 def download(remote: Remote, target: Path, report: Report, opener: Opener = urlopen) -> None:
-    """One file into place, by way of a file ending in .part, from which a later attempt goes on."""
+    """One file into place, by way of a file ending in .part, from which a later attempt resumes."""
     part = target.with_name(target.name + _PART)
     with on_disk(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -89,7 +89,9 @@ def lines(path: Path, longest: int = LONGEST_LINE) -> Iterator[tuple[int, str]]:
             if not raw:
                 return
             if len(raw) > longest:
-                raise at_line(path, number, f"longer than {longest} bytes; this is not such a text")
+                raise at_line(
+                    path, number, f"longer than {longest} bytes; this is not a text file of the expected kind"
+                )
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:

@@ -102,7 +102,9 @@ class DepthController:
 
     def __init__(self, ladder: Sequence[Rung], p99_ms: float, max_batch: int = 64):
         if not ladder or len({rung.name for rung in ladder}) < len(ladder):
-            raise ConfigError(f"a ladder needs forms with names of their own, got {[rung.name for rung in ladder]}")
+            raise ConfigError(
+                f"a ladder needs at least one form, and no name twice, got {[rung.name for rung in ladder]}"
+            )
         for rung in ladder:
             is_finite = isfinite(rung.example_ms + rung.pass_ms + rung.least_ms)
             if not (is_finite and rung.example_ms > 0 and rung.pass_ms >= 0 and rung.least_ms >= 0):

@@ -34,7 +34,7 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are evaluated at every stage once, batch norms folded into the convolutions that feed them,
-    convolutions laid out with the channels innermost. It is for answers alone: memory is written over, so that no
+    convolutions laid out with the channels innermost. It is for inference only: activations are overwritten, so that no
     gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
     to be given.
 

@@ -79,7 +79,7 @@ def smooth(
     report: Report | None = None,
     **settings: Any,
 ) -> tuple[Model, SmoothReport]:
-    """A new model that survives other depths and sizes, fine-tuned from a trained stack of layers; and a report.
+    """A new model that keeps its accuracy at other depths and sizes, fine-tuned from a stack of layers; and a report.
 
     In every step the model as it is and drawn forms of it learn from the teacher, and a penalty on the differences over
     depth of its kernels makes neighbouring layers alike. The model given stays as it is.

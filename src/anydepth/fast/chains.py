@@ -59,7 +59,7 @@ def _refusal(given: Pass, y: Tensor) -> str | None:
     if type(y) not in _PLAIN or y.layout != torch.strided:
         return "x is not a plain tensor"
     if _len_torch_dispatch_stack() or _len_torch_function_stack():
-        return "a mode of PyTorch watches all operations"
+        return "a mode of PyTorch intercepts all operations"
     for name, part in given.lifted.items():
         stored = given.held[name][0]
         is_like_x = type(stored) in _PLAIN and stored.dtype == y.dtype and stored.device == y.device

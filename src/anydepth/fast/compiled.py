@@ -36,7 +36,7 @@ Places = tuple[int, ...]
 def attempt(given: Pass, y: State) -> Ready | str:
     """The whole integration by compiled stages, if `ad.compile` was asked for and the unit can be traced."""
     if not given.is_compiled:
-        return "ad.compile(model) was not asked for"
+        return "ad.compile(model) was not called"
     reason = _refusal(given, y)
     found = reason or _prepared(given, y[0])
     if isinstance(found, str):
@@ -163,7 +163,7 @@ def _graphs(given: Pass, solve: Solve, y: Tensor) -> StageGraphs | str:
     except TypeError:
         return "an extra argument cannot be compared with that of another pass"
     if not are_unwatched(given.unit.modules() if look is None else look.guard.modules):
-        return "somebody watches the unit's modules"
+        return "hooks or a compiler watch the unit's modules"
     if look is None or look.guard.modules[0] is not given.unit or not look.guard.holds():
         look = _Look(Guard(given.unit), _found(given, inputs, needs))
         if len(kept) >= _MOST_LOOKS:

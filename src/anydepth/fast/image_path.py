@@ -37,7 +37,7 @@ def attempt(given: Pass, y: State) -> Ready | str:
     if start.dim() != 4 or start.numel() == 0 or start.dtype != given.dtype or start.device.type != "cpu":
         return "x is not an image in at least float32 on a CPU"
     if not is_unwatched(given.unit):
-        return "somebody watches the unit's modules"
+        return "hooks or a compiler watch the unit's modules"
     if given.plan is None:
         return "the scheme chooses its own steps"
     if given.roles.constants or given.plan.steps[0].links is None:

@@ -22,9 +22,9 @@ class Answers:
     count: int
     """Examples."""
     lost: float
-    """How many the source has right, and the form wrong."""
+    """How many the source answers correctly and the form does not."""
     gained: float
-    """How many the form has right, and the source wrong."""
+    """How many the form answers correctly and the source does not."""
 
     def upper(self, confidence: float) -> float:
         """Points that the form is below the source at most, so confident; one-sided.

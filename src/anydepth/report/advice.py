@@ -48,7 +48,7 @@ def cheapest_told(best: SolverPoint | None, yardstick: Yardstick, nfe: int, wher
     if best is None or best.nfe >= nfe:
         return ""
     return (
-        f" The cheapest that is so near{where}, {best.label}, takes {best.nfe:,} unit evaluations instead of {nfe:,} "
+        f" The cheapest of them{where}, {best.label}, takes {best.nfe:,} unit evaluations instead of {nfe:,} "
         f"({yardstick.text(best.value)})."
     )
 

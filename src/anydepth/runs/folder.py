@@ -66,10 +66,12 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
+        """The config that the run was made with."""
         return read_config(self.record.config, f"config of {self.folder}")
 
     @property
     def facts(self) -> Facts:
+        """What the model must know of its training data: shapes, labels, mean and std."""
         return self.record.facts
 
     @property

@@ -145,7 +145,7 @@ class Endpoints:
 
 
 def _come_back(seconds: float) -> Response:
-    told = {"error": "too much to do, even for the cheapest form; come back later"}
+    told = {"error": "overloaded, even for the cheapest form; try again later"}
     return JSONResponse(told, 503, {"Retry-After": str(max(1, ceil(seconds)))})
 
 

@@ -49,7 +49,9 @@ class Gauges:
         yield from _single("form_level", "gauge", "Its place on the ladder, 0: the deepest.", load["level"])
         yield from _single("form_changes_total", "counter", "Changes of the form.", load["changes"])
         yield from _single("waiting_requests", "gauge", "Requests that wait for a pass.", load["waiting"])
-        yield from _single("arrival_rate", "gauge", "Examples a second that came of late.", round(load["rate"], 3))
+        yield from _single(
+            "arrival_rate", "gauge", "Examples per second that arrived recently.", round(load["rate"], 3)
+        )
         yield "# HELP anydepth_request_seconds Time from request to predictions."
         yield "# TYPE anydepth_request_seconds histogram"
         total = 0

@@ -72,7 +72,16 @@ def compress(
     method: str = "project",
     where: Where = None,
 ) -> Model:
-    """A new model whose functions are moved to another basis or size, without data or retraining."""
+    """A new model with its weights moved to another basis, size or solver, without data or retraining.
+
+    Args:
+        basis, size: the new functions of depth; by default those that the model has. A mapping of sizes by block name
+            changes the blocks it names.
+        steps, scheme: the new solver; by default the one that the model has.
+        method: "project", which changes the functions least over all depths, or "interpolate", which keeps their values
+            at the control points of the new basis.
+        where: blocks to change: a name, a pattern, several of them, or a predicate; by default all.
+    """
     small = deepcopy(model)
     blocks = _resizable(small, where)
     _check_method(method)
@@ -95,7 +104,11 @@ def set_solver(
 ) -> Model:
     """Run the same weights with another scheme, number of steps or tolerance, in place.
 
-    With `per_example`, an adaptive scheme chooses the steps of every example of a batch by itself.
+    Args:
+        scheme, steps: a Runge-Kutta scheme, and how many steps it takes if it has fixed ones.
+        rtol, atol, max_steps: tolerances and the largest number of steps of adaptive schemes.
+        where: blocks to change: a name, a pattern, several of them, or a predicate; by default all.
+        per_example: whether an adaptive scheme chooses the steps of every example of a batch by itself.
     """
     blocks = blocks_of(model, where)
     grids = _grids(steps, blocks)

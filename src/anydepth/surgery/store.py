@@ -79,7 +79,7 @@ def _check_ours(path: Path) -> None:
     except AnydepthError:
         is_ours = False
     if not is_ours:
-        raise ConfigError(f"{path} is there and describes no model; save under another name, or move it away")
+        raise ConfigError(f"{path} exists and does not describe a model; save under another name, or move it away")
 
 
 def describe_blocks(model: nn.Module) -> JsonObject:

@@ -94,4 +94,4 @@ def odeint_event(*args: object, **kwargs: object) -> NoReturn:
 
 def odeint_dense(*args: object, **kwargs: object) -> NoReturn:
     """Solutions as functions are left out."""
-    raise ConfigError("odeint_dense is not supported; give odeint all times in t, they cost no steps of their own")
+    raise ConfigError("odeint_dense is not supported; give odeint all times in t, more times cost no more steps")

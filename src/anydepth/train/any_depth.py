@@ -182,7 +182,7 @@ def check_any_depth(config: RunConfig, model: nn.Module) -> None:
         return
     blocks = blocks_in(model)
     if not blocks:
-        raise ConfigError("training.any_depth is of continuous blocks, and this model has none; leave it out")
+        raise ConfigError("training.any_depth needs continuous blocks, and this model has none; leave it out")
     odd = [name for name, block in blocks.items() if block.solver.steps is None]
     if odd:
         raise ConfigError(f"training.any_depth needs fixed steps, but {', '.join(odd)} is adaptive; leave it out")

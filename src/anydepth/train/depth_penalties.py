@@ -77,7 +77,7 @@ def check_penalties(config: RunConfig, model: nn.Module) -> None:
     training, blocks = config.training, blocks_in(model)
     for name in ("penalty_kinetic", "penalty_roughness"):
         if getattr(training, name) and not blocks:
-            raise ConfigError(f"training.{name} is of continuous blocks, and this model has none; set it to 0")
+            raise ConfigError(f"training.{name} needs continuous blocks, and this model has none; set it to 0")
     if not training.penalty_kinetic:
         return
     odd = [name for name, block in blocks.items() if block.solver.steps is None]

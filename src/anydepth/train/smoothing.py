@@ -66,7 +66,7 @@ def smoothed(
 ) -> tuple[Model, int]:
     """A copy of a model, fine-tuned; and the evaluations of units that took, the teacher's among them.
 
-    With a state it goes on where one before was stopped.
+    With a state it resumes a smoothing that was stopped.
     """
     student, taught = deepcopy(model).train(), deepcopy(teacher).eval().requires_grad_(False)
     optimizer = torch.optim.SGD(student.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=True)

@@ -1,4 +1,4 @@
-"""A smoothing between two steps, kept in a hidden folder beside its result, so that a stopped one goes on."""
+"""A smoothing between two steps, kept in a hidden folder beside its result, so that a stopped one resumes."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def smoothing_state(target: Path, about: dict[str, object]) -> Iterator[Smoothin
     artifact.make_folder(folder)
     with locked(folder), interruptible() as interrupt:
         if any(not _is_of(path, identity) for path in manifests(folder)):
-            _say(f"a stopped smoothing with other settings or data in {folder} is dropped")
+            _say(f"a stopped smoothing with other settings or data in {folder} is discarded")
             shutil.rmtree(folder / FOLDER)
         tidy(folder)
         try:

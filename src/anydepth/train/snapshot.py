@@ -1,4 +1,4 @@
-"""A training between two steps, as a checkpoint, and back: everything that decides how it goes on."""
+"""A training between two steps, as a checkpoint, and back: everything that decides how it continues."""
 
 from dataclasses import dataclass
 from warnings import warn

@@ -95,7 +95,7 @@ def _check_same(run: Run, config: RunConfig, facts: Facts, data_hash: str) -> No
     """Refuse to go on with another config or other data."""
     if run.is_derived:
         raise ConfigError(
-            f"{run.folder} holds a model that was made from another run, not a training that can go on; "
+            f"{run.folder} holds a model that was made from another run, not a training that can be resumed; "
             "name another folder with --out"
         )
     known = run.config.plain()

@@ -70,4 +70,7 @@ def _counted(row: SolverRow, limit: float) -> tuple[bool, str]:
         return low >= limit, ""
     proper = safe >= MOST
     by = f"{safe:.0f} % of the predictions are safe by their margins (at least {MOST:g} % must be)"
-    return proper, f"; with so few predictions the interval is {low:.1f} to {high:.1f} % open, and {by}"
+    return (
+        proper,
+        f"; with so few predictions the 95 % interval ({low:.1f} to {high:.1f} %) is wide, so margins decide: {by}",
+    )

@@ -1,4 +1,4 @@
-"""Training the nets of the campaign, one after another; stopped at any moment, it goes on where it was."""
+"""Training the nets of the campaign, one after another; stopped at any moment, it resumes."""
 
 import os
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def campaign(
 
 
 def train_net(net: Net, folder: Path, data: Path | None, watch: Watch | None = None) -> None:
-    """Train or resume one net; one that diverges would do so again: that is noted, and the campaign goes on."""
+    """Train or resume one net; one that diverges would do so again: that is noted, and the campaign continues."""
     artifact.make_folder(folder)
     note_commit(folder)
     try:

@@ -16,26 +16,28 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
-    only: Annotated[str | None, typer.Option(metavar="PATTERN", help="Cases whose name holds or fits this.")] = None,
+    only: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="Cases whose name contains or matches this.")
+    ] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Rounds of every case; 9, or 3 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Few rounds, nothing compiled, no memory.")] = False,
     growth: Annotated[bool, typer.Option("--growth", help="Also how cost grows with steps, size and batch.")] = False,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep what was found as JSON.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results as JSON.")] = None,
     device: Annotated[str, typer.Option(help="Where all sides run: cpu or cuda.")] = "cpu",
     precision: Annotated[str, typer.Option(help="float32, or bf16: all sides under autocast.")] = "float32",
     tables: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Measure nothing: print the tables of a file of results.")
+        Path | None, typer.Option(metavar="FILE", help="Measure nothing: print the tables of this file of results.")
     ] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="With --tables: put them into this page.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE", help="With --tables: write them into this page.")] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --tables: draw the growth as a picture.")
+        Path | None, typer.Option(metavar="FILE", help="With --tables: draw the growth of cost as a picture.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Side by side with hand-written networks and other solvers: time with its spread, and peak memory.
 
-    Every case has a process of its own, in which its sides take turns; a ratio is taken in every round, and the median
-    and quartiles are shown. Peers that are not installed are left out. Peak memory is measured apart.
+    Every case runs in a process of its own, where the sides take turns. Every round gives a ratio; the median and
+    quartiles are shown. Peers that are not installed are skipped. Peak memory is measured separately.
 
     \b
     Examples:
@@ -57,7 +59,7 @@ def bench(
     found: dict[str, Any] = {"about": about_it, "skipped": absent(), "cases": {}}
     if not json:
         if about_it["busy"]:
-            console.print("other processes want the same cores: expect rough figures", style="yellow")
+            console.print("other processes use the same cores: figures are rough", style="yellow")
         for name, reason in found["skipped"].items():
             console.print(f"{name} is left out: {escape(reason)}", style="dim")
     with progress() as report:

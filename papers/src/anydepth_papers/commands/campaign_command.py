@@ -30,7 +30,7 @@ def campaign(
     status: Annotated[bool, typer.Option("--status", help="Show how far the nets are, and train nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Train the nets of the studies at real scale, one after another: days. Stopped at any time, it goes on.
+    """Train the nets of the studies at real scale, one after another. Takes days; stopped at any time, it resumes.
 
     It runs at low priority with one thread. Nets that are done in the folder are skipped.
 

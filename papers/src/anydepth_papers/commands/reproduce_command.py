@@ -39,7 +39,7 @@ def reproduce(
     data: Data = None,
     json: Json = False,
 ) -> None:
-    """Run a paper's experiment and judge its claims. Stopped at any time, it goes on where it was.
+    """Run a paper's experiment and judge its claims. Stopped at any time, it resumes.
 
     \b
     Examples:

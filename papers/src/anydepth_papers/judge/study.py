@@ -37,7 +37,7 @@ class Study:
     seconds: float = 0.0
     """Spent on the pieces, now or earlier."""
     before: float = 0.0
-    """Of the present piece: seconds that went into trainings which are gone on with."""
+    """Of the present piece: seconds spent on trainings that were resumed."""
     planned: int = 1
     done: int = 0
     evidence: Path | None = None
@@ -92,7 +92,7 @@ class Study:
             self.publish_pieces()
 
     def trained(self, title: str, config: RunConfig, watch: Watch | None = None) -> Run:
-        """The run of a config: trained now, gone on with, or found finished; `watch` sees its events."""
+        """The run of a config: trained now, resumed, or found finished; `watch` sees its events."""
         folder = self.folder_of(title, config)
         self.before += _seconds_before(folder)
         return train(config, folder, self.data, _Bar(self, title, watch), resume=True)

@@ -63,9 +63,7 @@ class Anytime(nn.Module):
         super().__init__()
         check_bound(max_drop, confidence)
         if batches is None:
-            raise DataError(
-                "an anytime net is calibrated on examples with labels that are not for training; give batches"
-            )
+            raise DataError("an anytime net needs batches to calibrate on, with examples that did not train the model")
         examples, given = examples_of(batches), None if statistics is None else list(statistics)
         nets = all_forms(model, forms, given)
         outputs = [outputs_on(net, examples) for net in nets.values()]

@@ -86,7 +86,7 @@ class ElasticBlock(nn.Module):
                 )
         if block.plan is None:
             raise ConfigError(
-                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, and an elastic file has a fixed one; "
+                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, but an elastic file needs a fixed one; "
                 "give --scheme"
             )
         self.scheme, self.scale, self.time = block.scheme, float(block.scale), block.time

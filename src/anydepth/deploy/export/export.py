@@ -44,7 +44,7 @@ def export(
     for name, block in blocks_of(model).items():
         if block.plan is None:
             raise ConfigError(
-                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, and an exported network has fixed "
+                f"block {name!r} has the adaptive scheme {block.scheme.name!r}, but an exported network needs fixed "
                 "steps; give --scheme and --steps"
             )
     check_writable(target)

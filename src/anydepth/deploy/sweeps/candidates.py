@@ -80,7 +80,7 @@ def _fixed(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if SCHEMES[name].is_adaptive:
             raise ConfigError(
-                f"scheme {name!r} chooses its own steps, so a sweep has no place for it; "
+                f"scheme {name!r} is adaptive, and a sweep needs fixed steps; "
                 f"expected some of {', '.join(fixed_schemes())}"
             )
     return tuple(dict.fromkeys(names))

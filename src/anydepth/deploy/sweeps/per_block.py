@@ -71,7 +71,7 @@ def shaped(model: nn.Module, shapes: Shapes) -> nn.Module:
 def fit_blocks(run: Run, budget: Budget, data: Path | None = None, report: Report | None = None) -> BlockFit:
     """Sizes and steps for every block of a run's model, judged on its validation part."""
     if budget.max_latency_ms is not None:
-        raise ConfigError("--per-block knows no --max-latency-ms; give --max-params or --max-drop")
+        raise ConfigError("--per-block does not support --max-latency-ms; give --max-params or --max-drop")
     return fit_blocks_on(inputs_of_run(run, data, "validation", None, 1, 1), budget, report)
 
 

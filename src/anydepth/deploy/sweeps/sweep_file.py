@@ -1,4 +1,4 @@
-"""Sweeps on disk: one sealed file that is whole after every form, so that a killed sweep goes on."""
+"""Sweeps on disk: one sealed file that is whole after every form, so that a killed sweep resumes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields

@@ -57,12 +57,12 @@ def _split(
             for i in range(width):
                 value = part.expression if width == 1 else ("column", part.expression, i)
                 if width > 1:
-                    raise Unknown("the unit joins x with more than single columns that all rows share")
+                    raise Unknown("the unit concatenates x with more than single columns that all rows share")
                 term = ("apply", "mul", ("column", matrix, at + i), value)
                 constant = term if constant is None else ("apply", "add", constant, term)
         at += width
     if not rows:
-        raise Unknown("the unit has a linear layer without x")
+        raise Unknown("the unit has a linear layer that is not applied to x")
     inner = rows[0] if len(rows) == 1 else as_row(Joined(x._trace, x.lead, rows), x.lead)
     if len(kept) == at:
         return inner, matrix, constant, at

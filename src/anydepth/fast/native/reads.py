@@ -109,7 +109,7 @@ class Reads:
             while self._go_on():
                 pass
         except Opaque as error:
-            self.unknown = f"the unit reaches {error!s:.60}, of which nothing is known"
+            self.unknown = f"the unit reaches {error!s:.60}, whose behaviour is not known"
 
     def _go_on(self) -> bool:
         """Visit what has come within reach; whether there was anything."""

@@ -95,7 +95,7 @@ def _cat(tensors: Sequence[Value], dim: int = 0, *, axis: int | None = None) -> 
     dim = dim if axis is None else axis
     rows = [part for part in tensors if isinstance(part, Row | Joined)]
     if not rows or dim not in (-1, rows[0].ndim - 1):
-        raise Unknown("the unit joins tensors along another axis than the features")
+        raise Unknown("the unit concatenates tensors along another axis than the features")
     lead, parts = rows[0].lead, []
     for part in tensors:
         if (
@@ -103,7 +103,7 @@ def _cat(tensors: Sequence[Value], dim: int = 0, *, axis: int | None = None) -> 
             or tuple(part.shape[:-1]) != tuple(lead)
             or (isinstance(part, Row) and len(part.features) != 1)
         ):
-            raise Unknown("the unit joins tensors of different shapes")
+            raise Unknown("the unit concatenates tensors of different shapes")
         if isinstance(part, Joined):
             parts += part.parts
         elif isinstance(part, Filled):
@@ -126,7 +126,7 @@ def _getitem(x: Value, key: Any) -> Value:
         or len(x.features) != 1
         or not all(isinstance(part, slice | type(Ellipsis)) for part in keys)
     ):
-        raise Unknown("the unit takes single entries or weights apart")
+        raise Unknown("the unit indexes single entries, or its weights")
     if Ellipsis in keys:
         at = keys.index(Ellipsis)
         keys = (*keys[:at], *[slice(None)] * (x.ndim - len(keys) + 1), *keys[at + 1 :])

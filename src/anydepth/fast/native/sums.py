@@ -20,7 +20,9 @@ def as_row(value: Value, lead: Sequence[int]) -> Value:
     to = trace.register(value.shape[-1])
     for part in value.parts:
         if not isinstance(part, Row):
-            raise Unknown("the unit joins x and something that is the same for all rows, and not before a linear layer")
+            raise Unknown(
+                "the unit concatenates x with something that is the same for all rows, and no linear layer follows"
+            )
         trace.nodes.append(Node(Op.COPY, to, part.register, columns=(at, 0, part.width)))
         at += part.width
     return Row(trace, to, value.lead, (at,))
@@ -76,7 +78,7 @@ def settled(value: Given) -> Given | Value:
 def replaced(x: Row, result: Row) -> Row:
     """x after something was done to it in place."""
     if not x.is_fresh:
-        raise Unknown("the unit writes over its input, or over something that has another name too")
+        raise Unknown("the unit changes its input in place, or a value that it also uses under another name")
     x.register = result.register
     return x
 
@@ -84,7 +86,7 @@ def replaced(x: Row, result: Row) -> Row:
 def in_place(function: Callable[..., Value]) -> Callable[..., Value]:
     def run(x: object, *args: object, **kwargs: object) -> Value:
         if not isinstance(x, Row):
-            raise Unknown("the unit writes over a weight")
+            raise Unknown("the unit changes a weight in place")
         result = function(x, *args, **kwargs)
         assert isinstance(result, Row)
         return replaced(x, result)

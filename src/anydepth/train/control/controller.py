@@ -77,7 +77,7 @@ def make_controller(settings: ControlSettings) -> Controller | None:
     name = settings.controller
     make = CONTROLLERS[name]
     if any(name == kind.model_fields["name"].default for kind in get_args(ControlSettings)):
-        raise ConfigError(f"{CONTROLLERS.kind} {name!r} is ours and has its own settings; use control.name={name}")
+        raise ConfigError(f"{CONTROLLERS.kind} {name!r} is built in and has its own settings; use control.name={name}")
     check_options(f"{CONTROLLERS.kind} {name!r}", make, settings.options)
     return make(**settings.options)
 

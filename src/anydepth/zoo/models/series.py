@@ -15,14 +15,14 @@ from anydepth.zoo.parts import MODELS, UNITS
 @MODELS.register("series")
 class SeriesNetwork(nn.Module):
     """Windows (batch, times, channels) to a state (batch, times, width), a continuous block on it, then classes or
-    numbers in the units of the targets, from the state's mean over time and its last time.
+    regression targets in their own units, from the state's mean over time and its last time.
 
     Every time has an offset of its own that is learnt, so that the block knows where in the window it is.
 
     Args:
         window: (times, channels).
-        classes: how many there are; or, for numbers to be found,
-        target_mean, target_std: of every target, so that the network's own outputs are of size one.
+        classes: the number of classes; None for regression.
+        target_mean, target_std: for regression, of every target: the network's own outputs have about size one.
         width: of the state.
         dropout: of the features before the last layer.
         unit, options: the vector field by its registered name, such as encoder, and its options.

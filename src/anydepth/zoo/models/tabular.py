@@ -13,12 +13,12 @@ from anydepth.zoo.parts import MODELS, UNITS
 
 @MODELS.register("tabular")
 class TabularNetwork(nn.Module):
-    """Features to a state of some width, a continuous block on it, then classes or numbers in the units of the targets.
+    """Features to a state of some width, a continuous block on it, then classes or regression targets.
 
     Args:
         features: length of the input vectors; windows of series are flattened.
-        classes: how many there are; or, for numbers to be found,
-        target_mean, target_std: of every target, so that the network's own outputs are of size one.
+        classes: the number of classes; None for regression.
+        target_mean, target_std: for regression, of every target: the network's own outputs have about size one.
         width: of the state.
         dropout: of the state before the last layer.
         unit, options: the vector field by its registered name, and its options.
