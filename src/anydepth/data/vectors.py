@@ -13,10 +13,10 @@ from anydepth.data.table import Augment, Batch, Table, hash_of
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors(Table):
-    """inputs (count, features) in float32; targets are classes if there are labels, else vectors."""
+class Examples(Table):
+    """Inputs as one array of numbers, an example in a row; targets are classes if there are labels."""
 
-    inputs: NDArray[np.float32]
+    inputs: NDArray[np.floating]
     targets: NDArray[np.float32] | Indices
     labels: tuple[str, ...] = ()
 
@@ -28,6 +28,11 @@ class Vectors(Table):
 
     def digest(self) -> str:
         return hash_of(self.inputs, self.targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors(Examples):
+    """inputs (count, features) in float32; targets are classes if there are labels, else vectors."""
 
     def facts(self) -> Facts:
         task = "classify" if self.labels else "regress"

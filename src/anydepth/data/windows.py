@@ -1,7 +1,6 @@
 """Windows of series: channels over some times, with classes or with numbers to be found from them."""
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 import torch
@@ -9,28 +8,16 @@ from numpy.typing import NDArray
 
 from anydepth.data.facts import Facts
 from anydepth.data.order import Draw, Indices
-from anydepth.data.table import Augment, Batch, Table, hash_of
-from anydepth.data.vectors import TargetStatistics, target_statistics
+from anydepth.data.table import Augment, Batch
+from anydepth.data.vectors import Examples, TargetStatistics, target_statistics
 from anydepth.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
-class Windows(Table):
+class Windows(Examples):
     """inputs (count, times, channels); targets are classes if there are labels, else (count, targets)."""
 
-    inputs: NDArray[np.float64]
-    targets: NDArray[np.float32] | Indices
-    labels: tuple[str, ...] = ()
     _last: list[tuple[Facts, NDArray[np.float32]]] = field(default_factory=list, init=False, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def take(self, indices: Indices) -> Self:
-        return type(self)(self.inputs[indices], self.targets[indices], self.labels)
-
-    def digest(self) -> str:
-        return hash_of(self.inputs, self.targets)
 
     def facts(self) -> Facts:
         """Mean and spread of every channel over all examples and times; a channel of one value is of spread one."""

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from anydepth import artifact
 from anydepth.deploy.elastic.elastic_block import ElasticBlock
 from anydepth.deploy.elastic.steps_input import LEAST, MOST, STEPS_PORT, check_steps, with_steps
-from anydepth.deploy.export.export import call_of, check_writable
+from anydepth.deploy.export.export import call_of, check_writable, sheet_of
 from anydepth.deploy.export.formats import Format, format_of, quietly
 from anydepth.deploy.export.parity import Parity, compare
-from anydepth.deploy.export.ports import BATCH, WORDS, Call, Port, drawn, inputs_of, output_of, preparation
+from anydepth.deploy.export.ports import BATCH, WORDS, Call, Port, drawn, inputs_of, output_of
 from anydepth.deploy.export.sheet import Elastic, Sheet, StepsRow, write_export
 from anydepth.deploy.sweeps.sweep_file import sweep_of
 from anydepth.errors import ConfigError, ModelFileError
@@ -23,7 +22,6 @@ from anydepth.reporting import Report
 from anydepth.runs.folder import Run
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.resize import set_solver
-from anydepth.surgery.summary import summary
 
 if TYPE_CHECKING:
     from onnx import GraphProto
@@ -77,21 +75,7 @@ def export_elastic(
     ports, inputs = inputs_of(run.facts, dtype), drawn(run.facts, dtype, _EXAMPLES)
     content, output = elastic_bytes(net, ports, inputs, run, form)
     parity = _parity(model, net, form.open(content, (STEPS_PORT, *ports)), run, own, report) if check else None
-    told = _elastic(run, model, own)
-    sheet = Sheet(
-        kind=form.name,
-        opset=form.opset,
-        sha256=artifact.digest(content),
-        model_sha256=run.model_hash(),
-        solver=tuple(row.form.solver for row in summary(model).rows),
-        inputs=ports,
-        output=output,
-        preparation=preparation(run.facts),
-        facts=run.facts,
-        versions=form.versions(),
-        parity=parity,
-        elastic=told,
-    )
+    sheet = sheet_of(run, model, form, content, ports, output, parity, _elastic(run, model, own))
     write_export(target, content, sheet)
     return sheet
 

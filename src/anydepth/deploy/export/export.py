@@ -9,9 +9,9 @@ from torch import nn
 
 from anydepth import artifact
 from anydepth.deploy.export.formats import Format, format_of, traced
-from anydepth.deploy.export.parity import compare
-from anydepth.deploy.export.ports import Call, drawn, inputs_of, output_of, preparation
-from anydepth.deploy.export.sheet import Sheet, write_export
+from anydepth.deploy.export.parity import Parity, compare
+from anydepth.deploy.export.ports import Call, Port, drawn, inputs_of, output_of, preparation
+from anydepth.deploy.export.sheet import Elastic, Sheet, write_export
 from anydepth.deploy.freeze import freeze
 from anydepth.errors import ConfigError, StorageError
 from anydepth.measure.evaluation import evaluating
@@ -72,7 +72,21 @@ def _packed(
         report("comparing", 0.8)
         with evaluating(model):
             parity = compare(call_of(model), call_of(frozen), form.open(content, ports), facts, dtypes)
-    sheet = Sheet(
+    return content, sheet_of(run, model, form, content, ports, output, parity)
+
+
+def sheet_of(
+    run: Run,
+    model: nn.Module,
+    form: Format,
+    content: bytes,
+    ports: tuple[Port, ...],
+    output: Port,
+    parity: Parity | None,
+    elastic: Elastic | None = None,
+) -> Sheet:
+    """The sheet of a file that was made of a run's model."""
+    return Sheet(
         kind=form.name,
         opset=form.opset,
         sha256=artifact.digest(content),
@@ -80,12 +94,12 @@ def _packed(
         solver=tuple(row.form.solver for row in summary(model).rows),
         inputs=ports,
         output=output,
-        preparation=preparation(facts),
-        facts=facts,
+        preparation=preparation(run.facts),
+        facts=run.facts,
         versions=form.versions(),
         parity=parity,
+        elastic=elastic,
     )
-    return content, sheet
 
 
 def call_of(module: nn.Module) -> Call:

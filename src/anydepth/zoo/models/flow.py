@@ -5,10 +5,9 @@ from math import prod
 
 from torch import Tensor, nn
 
-from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
 from anydepth.weights.choose import Choice, block_weights
-from anydepth.zoo.parts import MODELS, UNITS
+from anydepth.zoo.parts import MODELS, single_block
 
 
 @MODELS.register("flow")
@@ -48,17 +47,9 @@ class Flow(nn.Module):
                 raise ConfigError(f"{name} must be a whole number above 0, got {values}")
         if len(sizes["image"]) != 3:
             raise ConfigError(f"image must be (channels, height, width), got {image}")
-        make_unit, chosen, width = UNITS[unit], options or {}, image[0] if image else features
-        self.block = ContinuousBlock(
-            lambda: make_unit(width, **chosen),
-            scheme=scheme,
-            steps=steps,
-            rtol=rtol,
-            atol=atol,
-            scale=scale,
-            name="block",
-            **block_weights(basis, size, weights),
-        )
+        width = image[0] if image else features
+        chosen = block_weights(basis, size, weights)
+        self.block = single_block(unit, width, options, chosen, scheme, scale, steps=steps, rtol=rtol, atol=atol)
         self.classifier = nn.Identity() if classes is None else nn.Linear(prod(image or [features]), classes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
 from anydepth.weights.choose import Choice, block_weights
 from anydepth.zoo.models.tabular import check_outputs
-from anydepth.zoo.parts import MODELS, UNITS
+from anydepth.zoo.parts import MODELS, single_block
 
 
 @MODELS.register("series")
@@ -57,17 +56,10 @@ class SeriesNetwork(nn.Module):
             raise ConfigError(f"window must be (times, channels), got {window!r:.60}")
         times, channels = window
         check_outputs({"times": times, "channels": channels, "width": width}, classes, mean, std, dropout)
-        make_unit, chosen = UNITS[unit], options or {}
         self.enter = nn.Linear(channels, width)
         self.place = nn.Parameter(torch.zeros(times, width))
-        self.block = ContinuousBlock(
-            lambda: make_unit(width, **chosen),
-            scheme=scheme,
-            steps=steps,
-            scale=scale,
-            name="block",
-            **block_weights(basis, size, weights),
-        )
+        chosen = block_weights(basis, size, weights)
+        self.block = single_block(unit, width, options, chosen, scheme, scale, steps=steps)
         self.norm, self.dropout = nn.LayerNorm(2 * width), nn.Dropout(dropout)
         self.leave = nn.Linear(2 * width, classes or len(mean))
         if not classes:

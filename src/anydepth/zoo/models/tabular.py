@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
 from anydepth.weights.choose import Choice, block_weights
-from anydepth.zoo.parts import MODELS, UNITS
+from anydepth.zoo.parts import MODELS, single_block
 
 
 @MODELS.register("tabular")
@@ -50,16 +49,9 @@ class TabularNetwork(nn.Module):
         self.config = {key: value for key, value in locals().items() if key not in ("self", "__class__")}
         mean, std = list(target_mean or []), list(target_std or [])
         check_outputs({"features": features, "width": width}, classes, mean, std, dropout)
-        make_unit, chosen = UNITS[unit], options or {}
         self.enter = nn.Linear(features, width)
-        self.block = ContinuousBlock(
-            lambda: make_unit(width, **chosen),
-            scheme=scheme,
-            steps=steps,
-            scale=scale,
-            name="block",
-            **block_weights(basis, size, weights),
-        )
+        chosen = block_weights(basis, size, weights)
+        self.block = single_block(unit, width, options, chosen, scheme, scale, steps=steps)
         self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
         self.leave = nn.Linear(width, classes or len(mean))
         if not classes:

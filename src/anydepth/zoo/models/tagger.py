@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from anydepth.block.block import ContinuousBlock
 from anydepth.errors import ConfigError
 from anydepth.weights.choose import Choice, block_weights
-from anydepth.zoo.parts import MODELS, UNITS
+from anydepth.zoo.parts import MODELS, single_block
 
 _LONGEST_WAVE = 10_000.0
 
@@ -48,17 +47,10 @@ class Tagger(nn.Module):
                 raise ConfigError(f"{name} must be a whole number above 0, got {value!r}")
         if width % 2:
             raise ConfigError(f"width must be even, since positions are pairs of waves, got {width}")
-        make_unit, chosen = UNITS[unit], options or {}
         self.embedding = nn.Embedding(words, width, padding_idx=0)
         nn.init.normal_(self.embedding.weight, std=width**-0.5)
-        self.block = ContinuousBlock(
-            lambda: make_unit(width, **chosen),
-            scheme=scheme,
-            steps=steps,
-            scale=scale,
-            name="block",
-            **block_weights(basis, size, weights),
-        )
+        chosen = block_weights(basis, size, weights)
+        self.block = single_block(unit, width, options, chosen, scheme, scale, steps=steps)
         self.norm = nn.LayerNorm(width)
         self.classifier = nn.Linear(width, classes)
 
