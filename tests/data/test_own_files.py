@@ -1,6 +1,7 @@
 """Hostile versions of files that users bring: one DataError that names the file, or data; never anything else."""
 
 import io
+import os
 import struct
 import zipfile
 import zlib
@@ -195,6 +196,66 @@ def test_damaged_archives_are_data_errors(data, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
     path.write_bytes(whole[: data.draw(st.integers(len(whole) // 2, len(whole)))])
     outcome(path, lambda: [SOURCES["npz"](path.parent, file="damaged.npz").read(part) for part in ("train", "test")])
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
+def test_archives_damaged_under_their_compression_are_data_errors(method, tmp_path):
+    with zipfile.ZipFile(tmp_path / "arrays.npz", "w", method) as archive:
+        for name, array in (("x", np.zeros((40, 3))), ("y", np.arange(40) % 2)):
+            to = io.BytesIO()
+            np.save(to, array)
+            archive.writestr(f"{name}.npy", to.getvalue())
+    whole = (tmp_path / "arrays.npz").read_bytes()
+    refused = 0
+    for place in range(30, 120, 5):
+        damaged = tmp_path / f"{place}.npz"
+        damaged.write_bytes(whole[:place] + b"\xff" * 8 + whole[place + 8 :])
+        refused += outcome(damaged, lambda p=damaged: SOURCES["npz"](tmp_path, file=p.name).read("train")) is not None
+    assert refused > 5
+
+
+@pytest.mark.parametrize("code", [0xFFFFFFFF, 0x110000, 0xD800, 0xDFFF])
+@pytest.mark.parametrize("order", "<>")
+def test_texts_that_are_no_unicode_are_refused(code, order, tmp_path):
+    targets = np.array(["a", "b"] * 20, f"{order}U1")
+    targets.view(f"{order}u4")[3] = code
+    np.savez(tmp_path / "arrays.npz", x=np.zeros((40, 3)), y=targets)
+    told = outcome(tmp_path / "arrays.npz", lambda: SOURCES["npz"](tmp_path).read("train"))
+    assert "no characters" in (told or "")
+
+
+def test_numbers_too_large_for_classes_are_refused(tmp_path):
+    np.savez(tmp_path / "arrays.npz", x=np.zeros((40, 3)), y=np.array([1e300, 0] * 20))
+    told = outcome(tmp_path / "arrays.npz", lambda: SOURCES["npz"](tmp_path, task="classify").read("train"))
+    assert "cannot be classes" in (told or "")
+
+
+def test_a_class_whose_name_is_no_text_is_refused(tmp_path):
+    """As an archive of another system leaves it."""
+    for name in (b"caf\xe9", b"tea"):
+        folder = tmp_path / "imagefolder" / os.fsdecode(name)
+        folder.mkdir(parents=True)
+        for number in range(3):
+            (folder / f"{number}.png").write_bytes(encoded("PNG"))
+    with pytest.raises(DataError, match="no UTF-8 text; rename") as caught:
+        SOURCES["imagefolder"](tmp_path).read("train")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_pipes_and_devices_among_pictures_are_refused_unopened(make, tmp_path):
+    """Opening a pipe waits for ever."""
+    make(tmp_path / "a.png")
+    assert "no regular file" in decode_all([tmp_path / "a.png"], SHAPE).faults[0]
+    with pytest.raises(DataError, match="no regular file"):
+        read_picture(tmp_path / "a.png", SHAPE, resize=True)
+
+
+def test_a_header_of_many_names_is_read_in_a_moment(tmp_path):
+    """As many comparisons as pairs of names would take minutes."""
+    names = ",".join(f"c{place}" for place in range(99_998))
+    (tmp_path / "table.csv").write_text(f"{names},c0\n{names},1\n")
+    assert "two columns" in (outcome(tmp_path / "table.csv", lambda: SOURCES["csv"](tmp_path).read("train")) or "")
 
 
 def test_pickles_in_an_archive_are_not_loaded(tmp_path):

@@ -134,8 +134,12 @@ def test_impossible_requests(net):
     y = torch.zeros(len(x), dtype=torch.int64)
     with pytest.raises(ad.DataError, match=r"give at least \d+ examples"):
         ad.Anytime(model, [(x[:50], y[:50])], max_drop=0.5)
-    with pytest.raises(ad.ConfigError, match="points above 0"):
-        ad.Anytime(model, [(x, y)], max_drop=0)
+    for drop in (0, -1.0, 1e-20, 1e-310, 100.0, float("nan"), float("inf")):
+        with pytest.raises(ad.ConfigError, match="points above 0"):
+            ad.Anytime(model, [(x, y)], max_drop=drop)
+    for confidence in (0.0, 5e-324, 1.0, 1 - 1e-16, float("nan")):
+        with pytest.raises(ad.ConfigError, match="between 0 and 1"):
+            ad.Anytime(model, [(x, y)], confidence=confidence)
     with pytest.raises(ad.ConfigError, match="such as 'midpoint x 2'"):
         ad.Anytime(model, [(x, y)], forms=["midpoint"])
     with pytest.raises(ad.DataError, match=r"empty|given"):

@@ -13,7 +13,7 @@ from anydepth.deploy.elastic.elastic_export import ElasticNet, export_elastic
 from anydepth.deploy.elastic.steps_input import STEPS_PORT, with_steps
 from anydepth.deploy.export.formats import format_of
 from anydepth.deploy.export.ports import drawn
-from anydepth.deploy.export.sheet import read_export
+from anydepth.deploy.export.sheet import Elastic, read_export
 from anydepth.depth.bases import BASES
 from anydepth.depth.bases.families.linear import Linear
 from anydepth.depth.times import Instant, Side
@@ -100,6 +100,12 @@ def test_the_sheet_tells(tagger):
     assert told["elastic"]["most"] == 64
     assert told["elastic"]["scheme"] == "midpoint"
     assert told["parity"]["holds"]
+
+
+@pytest.mark.parametrize(("least", "default", "most"), [(1, 0, 64), (1, 65, 64), (-1, 2, 64), (9, 9, 8)])
+def test_a_sheet_with_impossible_steps_is_refused(least, default, most):
+    with pytest.raises(ValueError, match="by default"):
+        Elastic(scheme="euler", blocks=("a",), least=least, default=default, most=most)
 
 
 @pytest.mark.slow

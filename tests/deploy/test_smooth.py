@@ -132,9 +132,9 @@ def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsy
     assert json.loads(small.out)["nfe"] == {"from": 4, "to": 2}
     refused = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--steps", "9")
     assert_refused(refused, 2, "more steps than the model")
-    assert_refused(
-        run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--steps", "a"), 2, "--steps takes"
-    )
+    for word in ("a", "0", "-1", "\u00b2", "\u0664", "9" * 5000):
+        told = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--steps", word)
+        assert_refused(told, 2, "--steps takes")
     bare = train(tiny(*RESNET, "data.validation=0"), tmp_path / "bare")
     assert_refused(run_command(capsys, "smooth", bare.folder, "--out", tmp_path / "no"), 3, "no validation part")
     write_treebank(tmp_path / "data" / "treebank")
@@ -208,6 +208,59 @@ def test_a_stopped_smoothing_with_other_settings_is_dropped_and_a_damaged_one_be
         done = run_command(capsys, "smooth", run.folder, "--epochs", "1" if not damage else "2", "--out", out)
         assert done.code == 0
         assert ("cannot be used" if damage else "is dropped") in done.err
+
+
+def test_a_place_that_cannot_be_filled_is_refused_before_anything_is_learnt(tmp_path, capsys, monkeypatch):
+    run = train(tiny(*RESNET), tmp_path / "run")
+    monkeypatch.setattr("anydepth.deploy.smooth.smooth_run", None)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "busy").mkdir()
+    (tmp_path / "busy" / "notes.txt").write_text("mine")
+    for name, told in (("file", "is a file"), ("busy", "is not empty"), ("run", "holds a run already")):
+        assert_refused(run_command(capsys, "smooth", run.folder, "--out", tmp_path / name), 2, told)
+
+
+def test_nothing_is_kept_or_dropped_through_a_link(tmp_path, capsys):
+    """Here to a folder of checkpoints that belong to another run."""
+    run = train(tiny(*RESNET), tmp_path / "run")
+    (tmp_path / ".out.smoothing").symlink_to(run.folder)
+    before = sorted((run.folder / "checkpoints").iterdir())
+    done = run_command(capsys, "smooth", run.folder, "--epochs", "1", "--out", tmp_path / "out")
+    assert_refused(done, 4, "is a link")
+    assert sorted((run.folder / "checkpoints").iterdir()) == before
+
+
+def other_moments(tensors):
+    name = next(n for n in tensors if n.startswith("optimizer/") and tensors[n].dim())
+    return tensors | {name: torch.tensor(1.0)}
+
+
+def other_parameter(tensors):
+    return tensors | {"optimizer/nothing/momentum_buffer": torch.ones(3)}
+
+
+@pytest.mark.filterwarnings("always::anydepth.errors.AnydepthWarning")
+@pytest.mark.parametrize("forge", [other_moments, other_parameter])
+def test_a_forged_state_changes_no_bit(forge, tmp_path, monkeypatch, capsys):
+    """Whole and well sealed, but of another optimiser: smoothing begins anew, with nothing of it."""
+    from anydepth.runs.checkpoint_files import manifests, read_checkpoint, write_checkpoint
+
+    run = train(tiny(*RESNET), tmp_path / "run")
+    asked = ("smooth", run.folder, "--epochs", "2", "--out")
+    run_command(capsys, *asked, tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        smoothing_killed_at(patched, 2, kill)
+        with pytest.raises(Killed):
+            main([str(word) for word in (*asked, tmp_path / "out")])
+    state = tmp_path / ".out.smoothing"
+    for path in manifests(state):
+        found = read_checkpoint(path, json.loads(path.read_text())["run"])
+        write_checkpoint(state, found.contents.progress.step, 0, found._replace(tensors=forge(found.tensors)))
+    done = run_command(capsys, *asked, tmp_path / "out")
+    assert done.code == 0
+    assert "cannot be used" in done.err
+    whole, again = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "out"))
+    assert whole == again
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import time
 from itertools import product
 
 import pytest
+import torch
 
 from anydepth import artifact
 from anydepth.errors import (
@@ -21,7 +22,7 @@ from anydepth.errors import (
     ModelFileError,
     StorageError,
 )
-from anydepth.runs.checkpoint_files import manifests, read_checkpoint
+from anydepth.runs.checkpoint_files import manifests, read_checkpoint, write_checkpoint
 from anydepth.runs.folder import open_run
 from anydepth.runs.lock import locked
 from anydepth.train.training import train
@@ -421,6 +422,28 @@ def test_crafted_manifests_give_way_to_the_one_before(changes, whole, stopped, t
     folder = tmp_path / "run"
     shutil.copytree(stopped, folder)
     edited(folder, **changes)
+    with pytest.warns(AnydepthWarning, match="cannot be used"):
+        train(config(), folder, resume=True)
+    assert remains(folder) == whole
+
+
+FORGED = {
+    "shape": lambda name, value: {name: torch.tensor(1.0)},
+    "kind": lambda name, value: {name: value.long()},
+    "name": lambda name, value: {name.replace("momentum_buffer", "exp_avg"): value},
+    "more": lambda name, value: {name: value, name.replace("momentum_buffer", "step"): torch.tensor(1.0)},
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_moments_that_would_fail_in_the_next_step_give_way_to_the_one_before(forge, whole, stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    newest = read_checkpoint(newest_files(folder)[0], open_run(folder).record_hash())
+    step, level = newest.contents.progress.step, newest.contents.progress.level
+    name = next(n for n, value in newest.tensors.items() if n.endswith("/momentum_buffer") and value.dim())
+    forged = {n: value for n, value in newest.tensors.items() if n != name} | forge(name, newest.tensors[name])
+    write_checkpoint(folder, step, level, newest._replace(tensors=forged))
     with pytest.warns(AnydepthWarning, match="cannot be used"):
         train(config(), folder, resume=True)
     assert remains(folder) == whole

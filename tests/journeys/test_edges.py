@@ -21,7 +21,7 @@ from anydepth.cli.output import PlainConsole
 from anydepth.data.dataset import Dataset
 from anydepth.data.image_formats import IMAGE_SUFFIXES, PILLOW_FORMATS
 from anydepth.deploy.export.export import export
-from anydepth.errors import AnydepthError, ConfigError, printable
+from anydepth.errors import AnydepthError, ConfigError, StorageError, printable
 from anydepth.runs.folder import dataset_of, open_run
 from anydepth.train.training import train
 from command import assert_refused, run_command
@@ -41,6 +41,35 @@ def run(tmp_path_factory):
 def digit(tmp_path):
     Image.fromarray(np.full((8, 8), 100, np.uint8)).save(tmp_path / "digit.png")
     return tmp_path / "digit.png"
+
+
+# Devices
+
+
+def test_devices_pipes_and_streams_are_never_replaced(tmp_path):
+    """Root may rename a file over /dev/null, and from then on there is none."""
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "null.json").symlink_to("/dev/null")
+    (tmp_path / "out.json").symlink_to("/proc/self/fd/1")
+    for name in ("pipe", "null", "out"):
+        path = tmp_path / f"{name}.json"
+        before = path.lstat()
+        for write in (
+            lambda path: artifact.write_bytes(path, b"a"),
+            lambda path: artifact.write_pair(path, b"a", tmp_path / "voucher.json", b"b"),
+            lambda path: artifact.write_pair(tmp_path / "first.json", b"a", path, b"b"),
+        ):
+            with pytest.raises(StorageError, match="a device, a pipe or a stream"):
+                write(path)
+        assert path.lstat().st_ino == before.st_ino
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe.json", "null.json", "out.json"}
+
+
+def test_a_table_of_predictions_is_not_put_in_place_of_a_device(run, digit, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    done = run_command(capsys, "predict", run, digit, "--csv", tmp_path / "pipe", "--json")
+    assert_refused(done, 6, "a device, a pipe or a stream")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 # Terminals
@@ -92,6 +121,22 @@ def test_labels_files_and_runs_cannot_steer_the_terminal(run, digit, tmp_path, c
         assert steering(done.out) == [], words
         assert done.code in (0, 1, 2), (words, done.err)
     assert run_command(capsys, "predict", hostile, image).code == 0
+
+
+def test_a_printed_table_cannot_steer_the_terminal_and_is_exact_elsewhere(run, digit, tmp_path, capsys, monkeypatch):
+    hostile = relabelled(run, tmp_path / "hostile")
+    image = shutil.copy(digit, tmp_path / os.fsdecode(b"\xff.png"))
+    assert "\x1b[2J" in run_command(capsys, "predict", hostile, digit, "--csv", "-").out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    done = run_command(capsys, "predict", hostile, digit, "--csv", "-")
+    assert done.code == 0, done.err
+    assert steering(done.out) == []
+    done = subprocess.run(
+        [sys.executable, "-m", "anydepth", "predict", str(hostile), os.fsencode(image), "--csv", "-"],
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\xff.png,0," in done.stdout
 
 
 def test_tags_and_words_cannot_steer_the_terminal(tmp_path, capsys):

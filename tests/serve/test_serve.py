@@ -154,7 +154,7 @@ def test_bad_requests_are_told_what_is_wrong(port, name):
     assert "\n" not in reply.json["error"]
 
 
-@pytest.mark.parametrize("query", ["form=rk9", "top=0", "top=x", "resize=2", "depth=3"])
+@pytest.mark.parametrize("query", ["form=rk9", "top=0", "top=x", "top=000000001" + "0" * 5000, "resize=2", "depth=3"])
 def test_bad_parameters_are_refused(port, query):
     reply = ask(port, "POST", f"/predict?{query}", {"inputs": PIXELS.tolist()})
     assert reply.status == 400

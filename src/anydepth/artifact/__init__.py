@@ -1,7 +1,7 @@
 """Files on disk: bytes written whole or not at all, read with suspicion; hashes, JSON, and tensors without pickle."""
 
 from anydepth.artifact.reading import check_seal, digest, read_bytes, read_json, seal_of, sealed
-from anydepth.artifact.staging import is_staging, whole_folder
+from anydepth.artifact.staging import check_fillable, is_staging, whole_folder
 from anydepth.artifact.tensor_files import describe_tensors, pack_tensors, read_tensors
 from anydepth.artifact.writing import (
     TEMPORARY,
@@ -18,6 +18,7 @@ from anydepth.artifact.writing import (
 
 __all__ = [
     "TEMPORARY",
+    "check_fillable",
     "check_seal",
     "describe_tensors",
     "digest",

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,6 +35,7 @@ def make_folder(path: Path) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write beside the file, then rename over it; after a crash at any point the old file or the new one is there."""
+    refuse_devices(path)
     make_folder(path.parent)
     clear_abandoned(path)
     temporary = beside(path)
@@ -45,12 +47,23 @@ def write_bytes(path: Path, content: bytes) -> None:
         _give_up(path, error, temporary)
 
 
+def refuse_devices(*paths: Path) -> None:
+    """Refuse what a rename would destroy for everybody: /dev/null, /dev/stdout, pipes, sockets."""
+    for path in paths:
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            mode = os.stat(path).st_mode
+            is_stream = path.is_symlink() and os.readlink(path).startswith("/proc/")
+            if is_stream or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise StorageError(f"cannot write {path}: it is a device, a pipe or a stream; choose another place")
+
+
 def write_pair(first: Path, content: bytes, second: Path, voucher: bytes) -> None:
     """Two files of one folder, the second vouching for the first.
 
     After a crash at any point a whole pair is there: both old, both new, or the new first file with
     its voucher still under the name `staged(second)`.
     """
+    refuse_devices(first, second)
     make_folder(first.parent)
     clear_abandoned(first, second)
     temporaries = beside(first), beside(second)

@@ -77,7 +77,7 @@ def compress(
       anydepth compress runs/digits --max-drop 1 --per-block --out runs/digits-blocks
     """
     from anydepth.errors import ConfigError
-    from anydepth.runs.folder import check_vacant, open_run, save_derived
+    from anydepth.runs.folder import check_new, open_run, save_derived
     from anydepth.surgery.resize import compress as smaller
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
@@ -89,7 +89,7 @@ def compress(
     if per_block and (is_formed or no_data):
         raise ConfigError("--per-block needs a budget and data; give --max-params or --max-drop, and no form")
     parent = open_run(run)
-    check_vacant(out)
+    check_new(out)
     found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
     if is_formed:
         model = parent.model()

@@ -50,13 +50,13 @@ class PlainConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             is_plain = segment.control or segment.text.isprintable() or segment.text == "\n"
-            yield segment if is_plain else segment._replace(text=_harmless(segment.text))
+            yield segment if is_plain else segment._replace(text=harmless(segment.text))
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(EPIPE, "the reader of the output has closed it")
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """Of the same width: characters that are no text become a replacement character."""
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from anydepth.cli.output import Data, Json, console, print_json, run_folder
+from anydepth.cli.output import Data, Json, console, harmless, print_json, run_folder
 from anydepth.json_values import JsonObject
 
 _SHOWN = 40
@@ -153,7 +153,8 @@ def _write_table(path: Path, found: "dict[str, list[JsonObject]]") -> None:
         for line in _lines(entry):
             writer.writerow([file, place, *line.values()])
     if str(path) == "-":
-        sys.stdout.write(text.getvalue())
+        told = harmless(text.getvalue()) if sys.stdout.isatty() else text.getvalue()
+        typer.echo(told.encode("utf-8", "surrogateescape"), nl=False)
     else:
         artifact.write_bytes(path, text.getvalue().encode("utf-8", "surrogateescape"))
 

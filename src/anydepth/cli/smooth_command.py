@@ -1,5 +1,6 @@
 """`anydepth smooth`."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,13 +45,13 @@ def smooth(
       anydepth smooth runs/resnet --epochs 5 --steps 4,2 --out runs/resnet-smooth
     """
     from anydepth.deploy.smooth import smooth_run
-    from anydepth.runs.folder import check_vacant, open_run, save_derived
+    from anydepth.runs.folder import check_new, open_run, save_derived
     from anydepth.surgery.views import PartialForm
     from anydepth.train.smoothing import Smoothing
     from anydepth.train.smoothing_state import remove_state
 
     parent = open_run(run)
-    check_vacant(out)
+    check_new(out)
     asked = [PartialForm(steps=n) for n in _counts("--steps", steps)]
     asked += [PartialForm(size=n) for n in _counts("--sizes", sizes)]
     settings = Smoothing(epochs=epochs, penalty=penalty, draws=draws, lr=lr, seed=seed)
@@ -70,8 +71,8 @@ def _counts(option: str, given: str | None) -> list[int]:
     if given is None:
         return []
     words = [word.strip() for word in given.split(",")]
-    if not all(word.isdigit() and int(word) for word in words):
-        raise ConfigError(f"{option} takes whole numbers above 0 with commas between, got {given!r}")
+    if not all(re.fullmatch("0*[1-9][0-9]{0,8}", word, re.ASCII) for word in words):
+        raise ConfigError(f"{option} takes whole numbers above 0 with commas between, such as 4,2, got {given!r:.60}")
     return [int(word) for word in words]
 
 

@@ -1,5 +1,8 @@
 """Arrays in .npz files that are not trusted: no pickles, sizes checked before anything is unpacked."""
 
+import lzma
+import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -40,14 +43,24 @@ def read_array(path: Path, name: str) -> NDArray[np.generic]:
                 raise DataError(f"{where}: shape {shape} does not fit its {info.file_size:,} bytes; write it again")
         with archive.open(info) as stream:
             found = np.lib.format.read_array(stream, allow_pickle=False)
+    _check_texts(where, found)
     return found
+
+
+def _check_texts(where: str, array: NDArray[np.generic]) -> None:
+    """Refuse texts with numbers in them that are no characters, or halves of one."""
+    if array.dtype.kind != "U" or not array.dtype.itemsize:
+        return
+    codes = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if ((codes > sys.maxunicode) | ((codes >= 0xD800) & (codes <= 0xDFFF))).any():
+        raise DataError(f"{where}: texts hold numbers that are no characters of Unicode; write them again")
 
 
 @contextmanager
 def _explained(path: Path, where: str | None = None) -> Iterator[None]:
     damage = (
-        zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, SyntaxError, TokenError,
-        NotImplementedError, RuntimeError, MemoryError, OverflowError,
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, ValueError, LookupError, TypeError,
+        SyntaxError, TokenError, NotImplementedError, RuntimeError, MemoryError, OverflowError,
     )  # fmt: skip
     try:
         yield
@@ -55,8 +68,8 @@ def _explained(path: Path, where: str | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise DataError(f"no file {path}") from None
-    except OSError as error:
-        raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
-    except damage as error:
+    except (*damage, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # bz2 has none for damaged data
+            raise StorageError(f"cannot read {path}: {error.strerror or error}") from error
         cause = str(error) or type(error).__name__
         raise DataError(f"{where or path}: cannot be read ({cause:.120}); write it with numpy.savez") from None

@@ -115,6 +115,15 @@ def at_line(path: Path, number: int, fault: str) -> DataError:
     return DataError(f"{path}, line {number}: {fault}")
 
 
+def is_text(name: str) -> bool:
+    """Whether a name can be written as UTF-8; one of a file need not be."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def shown(text: str, longest: int = 40) -> str:
     """Foreign text for a message: quoted, without control characters, cut."""
     return repr(text if len(text) <= longest else text[:longest] + "...")

@@ -107,6 +107,9 @@ def _opened(path: Path, content: bytes | None) -> Iterator["Image"]:
     demand("reading images", "PIL")
     import PIL.Image
 
+    if content is None and path.exists() and not path.is_file():
+        raise DataError(f"{path} is no regular file, so that it is no image")
+
     try:
         with PIL.Image.open(path if content is None else BytesIO(content), formats=PILLOW_FORMATS) as image:
             yield image

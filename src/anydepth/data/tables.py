@@ -96,11 +96,13 @@ def _header(path: Path, row: list[str]) -> list[str]:
         raise at_line(path, 1, f"more than {MOST_COLUMNS:,} columns")
     if all(_number(name) is not None for name in names):
         raise at_line(path, 1, "only numbers; expected a header with the names of the columns")
+    seen: set[str] = set()
     for place, name in enumerate(names):
         if not name:
             raise at_line(path, 1, f"column {place + 1} has no name")
-        if name in names[:place]:
+        if name in seen:
             raise at_line(path, 1, f"two columns of the name {shown(name)}; rename one")
+        seen.add(name)
     return names
 
 

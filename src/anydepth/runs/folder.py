@@ -173,8 +173,14 @@ def new_run(
         needs=tuple(dict.fromkeys((*needs, *(() if parent is None else parent.record.needs)))),
         data_directory=_remembered(parent, data),
     )
+    values = record.model_dump(mode="json")
+    try:
+        json.dumps(values, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        odd = error.object[max(0, error.start - 20) : error.end + 20]
+        raise ConfigError(f"a path or a name is no UTF-8 text: ...{odd}...; rename it") from None
     artifact.make_folder(folder)
-    artifact.write_json(folder / RECORD, record.model_dump(mode="json"))
+    artifact.write_json(folder / RECORD, values)
     return Run(folder, record)
 
 
@@ -192,6 +198,18 @@ def check_vacant(folder: Path) -> None:
     for name in (RECORD, METRICS, MODEL, CHECKPOINTS):
         if os.path.lexists(folder / name) and not _is_empty(folder / name):
             raise ConfigError(f"{folder} holds a run already ({name}); name another folder with --out")
+
+
+def check_new(folder: Path) -> None:
+    """Refuse, before anything is computed, a place where `save_derived` cannot put a run."""
+    check_vacant(folder)
+    if not is_half_made(folder) and not _is_locked_only(folder):
+        artifact.check_fillable(Path(os.path.realpath(folder)))
+
+
+def _is_locked_only(folder: Path) -> bool:
+    """Whether a folder holds nothing but the lock of a process that looked."""
+    return folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}
 
 
 def is_half_made(folder: Path) -> bool:
@@ -254,7 +272,7 @@ def save_derived(parent: Run, folder: Path, model: nn.Module, transform: dict[st
     check_vacant(folder)
     if is_half_made(folder):
         discard_run(folder)
-    if folder.is_dir() and {path.name for path in folder.iterdir()} == {LOCK}:
+    if _is_locked_only(folder):
         with locked(folder):
             (folder / LOCK).unlink()
     with artifact.whole_folder(folder) as staging:

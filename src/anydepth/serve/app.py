@@ -1,6 +1,7 @@
 """The HTTP side: routes, limits and statuses."""
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from anydepth.deploy.sweeps.result import FormRow
+from anydepth.errors import printable
 from anydepth.serve.bodies import JSON, Asked, Limits, RequestError, kinds_for, read_body
 from anydepth.serve.gauges import CONTENT_TYPE, Gauges
 from anydepth.serve.served_forms import Served
@@ -80,8 +82,8 @@ class Endpoints:
         form, top, resize = given.get("form"), given.get("top", "1"), given.get("resize", "0")
         if form is not None and form not in self.worker.forms:
             raise RequestError(400, f"unknown form {form!r:.60}; expected one of {', '.join(self.worker.forms)}")
-        if not (top.isascii() and top.isdigit() and 1 <= int(top[:9]) <= 1_000_000):
-            raise RequestError(400, f"top must be a whole number of at least 1, got {top!r:.60}")
+        if not re.fullmatch("[1-9][0-9]{0,6}", top, re.ASCII):
+            raise RequestError(400, f"top must be a whole number from 1 to 9999999, got {top!r:.60}")
         if resize not in ("0", "1"):
             raise RequestError(400, f"resize must be 0 or 1, got {resize!r:.60}")
         return form, int(top), resize == "1"
@@ -90,7 +92,7 @@ class Endpoints:
         """The body, as long as it is short enough."""
         most, found = self.limits.body_bytes, bytearray()
         length = request.headers.get("content-length", "0")
-        if length.isdigit() and int(length[:18]) > most:
+        if length.isdecimal() and int(length[:18]) > most:
             raise RequestError(413, f"the body has more than {most:,} bytes; send fewer examples")
         async for chunk in request.stream():
             found += chunk
@@ -114,7 +116,7 @@ class Endpoints:
         facts, forms = self.served.facts, self.served.forms
         return JSONResponse(
             {
-                "run": self.served.run.folder.resolve().name,
+                "run": printable(self.served.run.folder.resolve().name),
                 "task": facts.task,
                 "kind": facts.kind,
                 "shape": facts.shape,

@@ -48,10 +48,13 @@ class SmoothingState:
         for path in manifests(self.folder):
             try:
                 contents, tensors = read_checkpoint(path, self._identity)
-                fill(student, contents.blocks, take(tensors, _MODEL), self.folder)
+                if contents.blocks != json.loads(json.dumps(describe_blocks(student))):
+                    raise ValueError("it is of another form of the model")
                 fill_moments(student, optimizer, take(tensors, _OPTIMIZER))
+                fill(student, contents.blocks, take(tensors, _MODEL), self.folder)
                 return contents.progress.step, contents.progress.evaluations
             except (ModelFileError, StorageError, LookupError, ValueError) as error:
+                optimizer.state.clear()
                 _say(f"{path} cannot be used ({error}); trying the one before")
         return 0, 0
 
@@ -79,6 +82,8 @@ def smoothing_state(target: Path, about: dict[str, object]) -> Iterator[Smoothin
     """The state of the smoothing that is to fill `target`; `about` is everything that decides the result."""
     identity = artifact.digest(json.dumps(about, sort_keys=True).encode())
     folder = _folder(target)
+    if folder.is_symlink():
+        raise ModelFileError(f"{folder} is a link, expected a folder; nothing is written through it")
     artifact.make_folder(folder)
     with locked(folder), interruptible() as interrupt:
         if any(not _is_of(path, identity) for path in manifests(folder)):

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from warnings import warn
 
+import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from anydepth.block.form import weights_of
 from anydepth.errors import AnydepthWarning, ModelFileError, StorageError
@@ -112,15 +113,33 @@ def moments_of(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def fill_moments(model: nn.Module, optimizer: Optimizer, moments: dict[str, Tensor]) -> None:
-    """Give an optimiser of the model what `moments_of` found."""
-    parameters = dict(model.named_parameters())
+    """Give an optimiser of the model what `moments_of` found; it is unchanged when that does not fit."""
+    parameters, found = dict(model.named_parameters()), dict[str, dict[str, Tensor]]()
     for path, value in moments.items():
         name, _, key = path.rpartition("/")
-        parameter = parameters[name]
-        if value.dim() and value.shape != parameter.shape:
-            raise ValueError(f"moment {path!r} has shape {tuple(value.shape)}, expected {tuple(parameter.shape)}")
-        is_counter = not value.dim()
-        optimizer.state[parameter][key] = value if is_counter else value.to(parameter.device)
+        found.setdefault(name, {})[key] = value
+    for name, own in found.items():
+        _check_moments(name, own, parameters[name], optimizer)
+    for name, own in found.items():
+        place = parameters[name].device
+        optimizer.state[parameters[name]] = {k: v if k == _COUNT else v.to(place) for k, v in own.items()}
+
+
+_COUNT = "step"
+
+
+def _check_moments(name: str, found: dict[str, Tensor], parameter: Tensor, optimizer: Optimizer) -> None:
+    """Refuse what would fail in the next step of the optimiser."""
+    expected = {"momentum_buffer"} if isinstance(optimizer, SGD) else {_COUNT, "exp_avg", "exp_avg_sq"}
+    if found.keys() != expected:
+        raise ValueError(f"moments of {name!r} are {', '.join(sorted(found))}, expected {', '.join(sorted(expected))}")
+    for key, value in found.items():
+        shape, kind = (parameter.shape, parameter.dtype) if key != _COUNT else ((), torch.float32)
+        if value.shape != shape or value.dtype != kind:
+            told = f"{value.dtype} {tuple(value.shape)}, expected {kind} {tuple(shape)}"
+            raise ValueError(f"moment {key!r} of {name!r} is {told}")
+        if key == _COUNT and not 1 <= float(value) <= 2**53:
+            raise ValueError(f"moment {key!r} of {name!r} is {float(value)}, expected the number of a step")
 
 
 # Resuming

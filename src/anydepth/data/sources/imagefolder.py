@@ -9,7 +9,7 @@ from warnings import warn
 
 import numpy as np
 
-from anydepth.data.files import shown
+from anydepth.data.files import is_text, shown
 from anydepth.data.image_formats import IMAGE_SUFFIXES
 from anydepth.data.images import Images
 from anydepth.data.option_checks import one_of, whole
@@ -119,6 +119,9 @@ class ImageFolder(Own):
         if len(found) < 2:
             has = f"one class folder ({found[0]})" if found else "no folder in it"
             raise DataError(f"{self.path} has {has}; expected a folder for every class, at least two, images in each")
+        for name in found:
+            if not is_text(name):
+                raise DataError(f"{self.path / name}: the name of this class is no UTF-8 text; rename the folder")
         return found
 
     def _listed(self, part: Part) -> list[Listed]:

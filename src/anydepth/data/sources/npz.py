@@ -174,7 +174,9 @@ def _column(path: Path, name: str, targets: NDArray[np.generic]) -> NDArray[np.g
         targets = targets[:, 0]
     if targets.ndim != 1 or targets.dtype.kind not in "biufU":
         raise DataError(f"{path}, array {shown(name)}: shape {targets.shape}; expected one class for every example")
-    if targets.dtype.kind == "f" and not (np.isfinite(targets).all() and (targets == np.floor(targets)).all()):
+    if targets.dtype.kind == "f" and not (
+        np.isfinite(targets).all() and (targets == np.floor(targets)).all() and np.abs(targets).max(initial=0) <= 2**53
+    ):
         raise DataError(f"{path}, array {shown(name)}: values that are not whole numbers cannot be classes")
     return targets.astype(np.int64) if targets.dtype.kind in "bf" else targets
 

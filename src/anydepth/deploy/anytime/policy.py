@@ -25,6 +25,8 @@ from anydepth.measure.answers import scores
 FIT_SHARE = 1 / 3
 """Of the calibration examples, those that the risks are fitted on; the others test."""
 CONFIDENCE = 0.95
+LEAST = 1e-6
+"""Bounds and confidences keep so far from the ends, where a test would need more examples than there are."""
 MOST_COARSE = 2
 """Forms before the finest."""
 _THRESHOLDS = 200
@@ -145,10 +147,10 @@ def calibrated(
 
 
 def check_bound(max_drop: float, confidence: float) -> None:
-    if not 0 < max_drop < 100:
-        raise ConfigError(f"max_drop must be points above 0 and below 100, got {max_drop!r}")
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence must be a share between 0 and 1, got {confidence!r}")
+    if not LEAST <= max_drop <= 100 - LEAST:
+        raise ConfigError(f"max_drop must be points above 0 and below 100 (by at least {LEAST:g}), got {max_drop!r}")
+    if not LEAST <= confidence <= 1 - LEAST:
+        raise ConfigError(f"confidence must be a share between 0 and 1 (by at least {LEAST:g}), got {confidence!r}")
 
 
 def _parts(count: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,12 @@ class Elastic(BaseModel):
     """Of the rows; None: the run was not swept."""
     rows: tuple[StepsRow, ...] = ()
 
+    @model_validator(mode="after")
+    def _check_steps(self) -> Self:
+        if not 1 <= self.least <= self.default <= self.most:
+            raise ValueError(f"it takes {self.least} to {self.most} steps, {self.default} by default")
+        return self
+
 
 class Sheet(BaseModel):
     """The contents of FILE.json."""
