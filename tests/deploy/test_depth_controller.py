@@ -46,9 +46,12 @@ class Seen:
         return sum(rung.value * self.forms[rung.name] for rung in LADDER) / self.forms.total()
 
 
-def simulate(rate, seconds, slow=lambda t: 1.0, ladder=LADDER, noise=0.1, seed=0, asked=lambda n: None):
-    """Arrivals at rate(t) a second, one pass at a time; the machine is slower than the ladder says by slow(t)."""
-    random, controller, seen = np.random.default_rng(seed), DepthController(ladder, TARGET), Seen()
+def simulate(rate, seconds, slow=lambda t: 1.0, ladder=LADDER, noise=0.1, seed=0, asked=lambda n: None, told=None):
+    """Arrivals at rate(t) a second, one pass at a time; the machine is slower than the ladder says by slow(t).
+
+    `told`: the ladder of the controller, where it is another.
+    """
+    random, controller, seen = np.random.default_rng(seed), DepthController(told or ladder, TARGET), Seen()
     costs = {rung.name: rung for rung in ladder}
     most = max(rate(t) for t in np.linspace(0, seconds, 200))
     times = np.cumsum(random.exponential(1 / most, int(1.5 * most * seconds + 50)))
@@ -213,6 +216,24 @@ def test_a_ladder_that_is_wrong_by_twice_is_corrected():
         assert batch is not None
         controller.finished(now + costs[batch.form].milliseconds(1) / 1000, batch)
     assert controller.seconds("rk4 x 8", 10) == pytest.approx(0.08, rel=0.3)
+
+
+def test_a_form_that_was_timed_on_a_busy_machine_is_tried_again():
+    """The ladder says that the deepest form takes ten times as long as it does, which is too long."""
+    told = [Rung("rk4 x 8", 98.5, 80.0), *LADDER[1:]]
+    seen = simulate(steady(0.3), 60, ladder=LADDER, told=told)
+    assert seen.p99 < TARGET
+    assert seen.levels[-1][1] == 0
+    assert seen.forms["rk4 x 8"] > 0.5 * seen.forms.total()
+
+
+@pytest.mark.parametrize("times", [0.1, 0.5, 2])
+def test_trying_a_form_that_is_too_slow_keeps_the_target(times):
+    ladder = [Rung("too slow", 99.0, 150.0), *LADDER]
+    seen = simulate(lambda t: times * FULL, 90, ladder=ladder)
+    assert seen.p99 < TARGET
+    assert seen.refused == 0
+    assert seen.forms["too slow"] <= 0.004 * seen.forms.total()
 
 
 def test_it_refuses_only_beyond_the_cheapest_form():

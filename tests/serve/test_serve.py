@@ -154,6 +154,19 @@ def test_bad_requests_are_told_what_is_wrong(port, name):
     assert "\n" not in reply.json["error"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("GET", "/predict", 405), ("PUT", "/model", 405)]
+)
+def test_wrong_paths_and_methods_are_told_the_right_ones(port, method, path, status):
+    reply = ask(port, method, path)
+    assert reply.status == status
+    assert "POST /predict" in reply.json["error"]
+
+
+def test_an_image_of_another_size_is_told_how_it_can_be_fitted(port):
+    assert "?resize=1" in ask(port, "POST", "/predict", png((9, 9)), "image/png").json["error"]
+
+
 @pytest.mark.parametrize("query", ["form=rk9", "top=0", "top=x", "top=000000001" + "0" * 5000, "resize=2", "depth=3"])
 def test_bad_parameters_are_refused(port, query):
     reply = ask(port, "POST", f"/predict?{query}", {"inputs": PIXELS.tolist()})
@@ -172,6 +185,15 @@ def test_slow_bodies_and_closed_connections_are_let_go(port):
     assert b" 408 " in send_raw(port, head + b"{").splitlines()[0]
     send_raw(port, head + b"{", is_read=False)
     assert ask(port, "POST", "/predict", {"inputs": PIXELS.tolist()}).status == 200
+
+
+def test_a_server_that_runs_no_passes_is_not_healthy(forms):
+    with serving(forms, limits=LIMITS) as (at, worker, _):
+        worker.stop()
+        assert ask(at, "GET", "/healthz").status == 503
+        reply = ask(at, "POST", "/predict", {"inputs": PIXELS.tolist()})
+        assert reply.status == 503
+        assert reply.headers["Retry-After"] == "1"
 
 
 def test_metrics_count_what_happened(forms):

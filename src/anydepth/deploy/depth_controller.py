@@ -20,6 +20,8 @@ RATE_SECONDS = 2.0
 HOLD_SECONDS, LONGEST_HOLD, FORGIVEN_SECONDS = 0.5, 30.0, 60.0
 """How long there must be room for a deeper form before it is taken; doubled whenever that was a mistake, halved after a
 minute without changes."""
+TRIED = 500
+"""One request in so many may be answered a level deeper, to learn how long that takes by now."""
 _RATE, _SHARED, _MOST = 0.2, 0.8, 2.0
 """Of learning: how fast, how much of it other forms share, and the largest surprise (a logarithm)."""
 
@@ -91,8 +93,9 @@ class DepthController:
     The level follows the rate of arrivals. A form is given up when its passes would fill more than BUSY of the time;
     the deepest that can is taken. A deeper one comes back after there was room for it without a break; the time it
     takes doubles whenever it had to be given up soon. A clump of requests that the form of the level could not answer
-    in time gets the deepest that can, for as long as it lasts, and the level stays. A request is refused only where
-    even the cheapest form would be late, and never while nothing else is at work.
+    in time gets the deepest that can, for as long as it lasts, and the level stays. Since a form that seems too slow is
+    not measured any more, one request in TRIED that finds the controller at rest tries the next deeper form. A request
+    is refused only where even the cheapest form would be late, and never while nothing else is at work.
 
     Args:
         ladder: the forms; the order does not matter. Measured times correct theirs.
@@ -125,6 +128,7 @@ class DepthController:
         self._holds = [HOLD_SECONDS] * len(self.ladder)
         self._room_since: float | None = None
         self._deeper_at = self._quiet_since = float("-inf")
+        self._untried = 0
 
     @property
     def form(self) -> str:
@@ -146,6 +150,7 @@ class DepthController:
         if form is not None and form not in self._places:
             raise ConfigError(f"unknown form {form!r}; expected one of {', '.join(self._places)}")
         self._count(now, examples)
+        self._untried += 1
         new = _Waiting(ticket, examples, form, now)
         if self._waiting or self._running:
             late = self._ahead(now) + self._end(len(self.ladder) - 1, new) - LAST * self.target
@@ -195,8 +200,10 @@ class DepthController:
         """The pass that `next_batch` began is over."""
         assert self._running is not None
         began, self._running = self._running[0], None
-        expected = self.ladder[self._places[batch.form]].milliseconds(batch.examples) / 1000
-        self._learnt.add(batch.form, max(now - began, 1e-9) / expected)
+        taken, place = max(now - began, 1e-9), self._places[batch.form]
+        if place < self.level and taken < 0.7 * self.seconds(batch.form, batch.examples):
+            self._untried = TRIED  # much faster than it seemed: again
+        self._learnt.add(batch.form, 1000 * taken / self.ladder[place].milliseconds(batch.examples))
 
     def seconds(self, form: str, examples: int) -> float:
         """How long a pass is expected to take, with what was learnt and a margin."""
@@ -265,9 +272,17 @@ class DepthController:
 
     def _in_time(self, now: float) -> int:
         """The deepest form, from the level on, with which all that waits is in time; else the cheapest."""
+        if self.level and self._may_try(now, self.level - 1):
+            self._untried = 0
+            return self.level - 1
         last = len(self.ladder) - 1
         places = range(self.level, last)
         return next((place for place in places if self._longest(now, place) <= SAFE * self.target), last)
+
+    def _may_try(self, now: float, place: int) -> bool:
+        """Whether it is this request's turn, and hardly another would be late for it."""
+        late = self.seconds(self.ladder[place].name, 1) - SAFE * self.target
+        return self._untried >= TRIED and len(self._waiting) == 1 and self.rate(now) * late < 0.5
 
     def _move(self, now: float) -> None:
         """Down to the deepest form that can bear the load, or up to forms for which there was room long enough."""

@@ -11,6 +11,7 @@ from time import monotonic
 import numpy as np
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -24,6 +25,7 @@ from anydepth.serve.worker import RefusedError, Worker
 
 _SMALL = 32_768
 """Bytes of JSON that are read without a thread of their own."""
+_PATHS = "POST /predict, GET /model, GET /healthz and GET /metrics"
 _NOBODY = 499
 """Counted for clients that went away before their request was complete."""
 
@@ -139,11 +141,20 @@ class Endpoints:
         )
 
     async def healthz(self, _request: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        if self.worker.is_running():
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "no passes are run any more"}, 503)
 
     async def metrics(self, _request: Request) -> Response:
         text = self.gauges.text(self.worker.load(), self.worker.controller.form)
         return PlainTextResponse(text, media_type=CONTENT_TYPE)
+
+
+async def _no_such(request: Request, error: Exception) -> Response:
+    """Paths and methods that there are not."""
+    assert isinstance(error, HTTPException)
+    told = f"{request.method:.20} {request.url.path:.100} is not here; there are {_PATHS}"
+    return JSONResponse({"error": told}, error.status_code, error.headers)
 
 
 def _come_back(seconds: float) -> Response:
@@ -166,4 +177,4 @@ def app_of(served: Served, worker: Worker, gauges: Gauges, limits: Limits) -> St
         Route("/healthz", ends.healthz),
         Route("/metrics", ends.metrics),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _no_such})

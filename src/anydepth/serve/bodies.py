@@ -114,7 +114,10 @@ def _picture(content: bytes, kind: str, predictor: Predictor, limits: Limits, re
         raise RequestError(400, f"the body does not begin like {kind}")
     facts = predictor.facts
     channels, height, width = facts.shape
-    pixels = read_picture(_BODY, (channels, height, width), facts.fits or resize, limits.pixels, content)
+    try:
+        pixels = read_picture(_BODY, (channels, height, width), facts.fits or resize, limits.pixels, content)
+    except DataError as error:
+        raise RequestError(400, str(error).replace("--resize", "?resize=1")) from None
     return normalised(torch.from_numpy(pixels[None].copy()), facts)
 
 

@@ -76,6 +76,10 @@ class Worker:
             self._condition.notify()
         self._thread.join()
 
+    def is_running(self) -> bool:
+        """Whether requests are taken and passes are run."""
+        return self._thread.is_alive() and not self._is_stopping
+
     def load(self) -> dict[str, float]:
         """What the controller sees."""
         with self._condition:
