@@ -149,6 +149,64 @@ def test_impossible_requests(net):
     assert needed(0.5, 0.95) == 598
 
 
+class Named(nn.Module):
+    """Answers a mapping; `scale` may be left out, as tracing cannot tell."""
+
+    def __init__(self, **block):
+        super().__init__()
+        torch.manual_seed(1)
+        self.block = ad.ContinuousBlock(lambda: ad.units.MLP(2), "linear", 3, **block)
+        self.last = nn.Linear(2, 3)
+
+    def forward(self, x, scale=None):
+        x = self.block(x) if scale is None else self.block(x) * scale
+        return {"logits": self.last(x), "x": x}
+
+
+def labelled(model, *inputs):
+    with torch.no_grad():
+        return model(*inputs)["logits"].argmax(-1)
+
+
+def test_models_by_keyword_that_answer_a_mapping(capfd):
+    model, x, scale = Named(scheme="midpoint", steps=6).eval(), torch.randn(700, 2), 0.5 + torch.rand(700, 1)
+    batch = {"x": x[:600], "scale": scale[:600], "labels": labelled(model, x[:600], scale[:600])}
+    fast = ad.Anytime(model, [batch], max_drop=5.0)
+    together = fast(scale=scale[600:], x=x[600:])
+    alone = torch.cat([fast(x[i : i + 1], scale[i : i + 1]) for i in range(600, 700)])
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ad.ShapeError, match="calibrated with 2 inputs, got 1"):
+        fast(x)
+    with pytest.raises(ad.ShapeError, match="all by keyword"):
+        fast(x, scale=scale)
+    fast = ad.Anytime(model, [(x[:600], labelled(model, x[:600]))], max_drop=5.0)
+    found = fast(x[600:])
+    last = fast.spent.stops == len(fast.costs) - 1
+    torch.testing.assert_close(found[last], model(x[600:])["logits"][last], rtol=1e-4, atol=1e-5)
+    assert "Error" not in capfd.readouterr().err
+
+
+def test_every_example_has_its_own_evaluations_where_the_finest_form_has_steps_for_each():
+    model = Named(scheme="dopri54", per_example=True, rtol=1e-4).double().eval()
+    x = 3 * torch.randn(900, 2, dtype=torch.float64)
+    fast = ad.Anytime(model, [(x[:600], labelled(model, x[:600]))], max_drop=5.0, forms=["euler x 1"])
+    fast(x[600:])
+    together = fast.spent.evaluations
+    for i in range(600, 640):
+        fast(x[i : i + 1])
+        assert fast.spent.evaluations.item() == together[i - 600]
+
+
+def test_one_score_stands_for_two_classes():
+    model = nn.Sequential(ad.ContinuousBlock(lambda: ad.units.MLP(2), "linear", 3, steps=8), nn.Linear(2, 1)).eval()
+    x = torch.randn(600, 2)
+    with torch.no_grad():
+        y = (model(x) > 0).long().squeeze(1)
+    assert ad.Anytime(model, [(x, y)], max_drop=5.0)(x).shape == (600, 1)
+    with pytest.raises(ad.ConfigError, match="labels are 0 to 2, but there are 2 classes"):
+        ad.Anytime(model, [(x, y.clone().fill_(2).index_fill_(0, torch.tensor([0]), 0))], max_drop=5.0)
+
+
 def test_predict_anytime(capsys, tmp_path):
     config = tiny("data.limit=200", "data.validation=300", "model.options.steps=8")
     run = train(config, tmp_path / "run", None)

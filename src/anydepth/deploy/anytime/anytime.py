@@ -13,10 +13,11 @@ from anydepth.deploy.anytime.rungs import FormLike, evaluations_of, in_way, ways
 from anydepth.deploy.anytime.stem import split_stem
 from anydepth.deploy.sweeps.sweep_inputs import plain_form
 from anydepth.errors import ConfigError, DataError, NumericalError, ShapeError
-from anydepth.measure.answers import answer, outputs_of
+from anydepth.measure.answers import answer, outputs_of, scores
 from anydepth.measure.evaluation import evaluating, fitting, nfe_of
 from anydepth.measure.predictions import examples_of
 from anydepth.printing import text_table
+from anydepth.surgery.blocks import blocks_in
 
 
 @dataclass
@@ -104,6 +105,7 @@ class Anytime(nn.Module):
         self.costs = tuple(int(costs[place]) for place in found.policy.forms)
         self.sources = dict(chosen)
         self._is_fixed = tuple(evaluations_of(net) is not None for _, net in chosen)
+        self._arguments = len(inputs)
         self._take(nn.ModuleList(plain_form(net, inputs)[0] for _, net in chosen), inputs)
         self.eval()
 
@@ -125,7 +127,11 @@ class Anytime(nn.Module):
     @torch.no_grad()
     def forward(self, *inputs: Tensor, **named: Tensor) -> Tensor:
         """Scores (examples, classes); `spent` then holds the evaluations of every example."""
+        if inputs and named:
+            raise ShapeError("give an anytime net all its inputs in order, or all by keyword")
         given = Keywords.of(named) if named else inputs
+        if len(given) != self._arguments:
+            raise ShapeError(f"this anytime net was calibrated with {self._arguments} inputs, got {len(given)}")
         count = len(given[0])
         spent = torch.zeros(count, dtype=torch.int64)
         stops = torch.full((count,), len(self.forms) - 1)
@@ -137,7 +143,7 @@ class Anytime(nn.Module):
             if now.dim() not in (1, 2) or len(now) != len(places):
                 raise ShapeError(f"an anytime net needs scores (examples, classes), got {tuple(now.shape)}")
             answers = now.new_empty(count, *now.shape[1:]) if answers is None else answers
-            spent[places] += self._evaluations(place)
+            spent[places] += self._evaluations(place, len(places))
             if place == len(self.forms) - 1:
                 answers[places.to(now.device)] = now
                 break
@@ -153,9 +159,18 @@ class Anytime(nn.Module):
         assert answers is not None
         return answers
 
-    def _evaluations(self, place: int) -> int:
-        """Of a pass that was just made; adaptive schemes choose their steps anew every time."""
-        return self.costs[place] if self._is_fixed[place] else nfe_of(self.forms[place])
+    def _evaluations(self, place: int, count: int) -> int | Tensor:
+        """Of a pass that was just made; adaptive schemes choose their steps anew every time, some for each example."""
+        if self._is_fixed[place]:
+            return self.costs[place]
+        blocks = blocks_in(self.forms[place]).values()
+        each = [None if block.stats.examples is None else block.stats.examples.evaluations for block in blocks]
+        if any(part is not None and len(part) != count for part in each):
+            return nfe_of(self.forms[place])
+        return sum(
+            (block.nfe if part is None else part for block, part in zip(blocks, each, strict=True)),
+            start=torch.zeros(count, dtype=torch.int64),
+        )
 
     def describe(self) -> dict[str, object]:
         """JSON values."""
@@ -210,7 +225,7 @@ def labels_of(examples: Sequence[Batch], outputs: Sequence[Tensor]) -> Tensor | 
     if not all(example.targets.numel() for example in examples):
         return None
     found = torch.cat([example.targets.reshape(-1) for example in examples]).cpu()
-    if found.is_floating_point() or (outputs[0].dim() == 2 and outputs[0].shape[-1] == 1):
+    if found.is_floating_point():
         raise ConfigError("an anytime net needs classes as labels, whole numbers; numbers have no answer to be sure of")
     if len(found) != len(outputs[0]):
         raise ShapeError(
@@ -218,6 +233,9 @@ def labels_of(examples: Sequence[Batch], outputs: Sequence[Tensor]) -> Tensor | 
         )
     if bool((found == IGNORED).any()):
         raise DataError("some calibration examples have no label; leave them out")
+    classes = scores(outputs[0]).shape[-1]
+    if int(found.min()) < 0 or int(found.max()) >= classes:
+        raise ConfigError(f"labels are {int(found.min())} to {int(found.max())}, but there are {classes} classes")
     return found
 
 

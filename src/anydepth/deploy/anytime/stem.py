@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from anydepth.data.table import like_inputs
-from anydepth.measure.answers import outputs_of
+from anydepth.measure.answers import answer, outputs_of, scores_in
 
 _CLOSE = 1e-6
 """Of the largest output: the same operations on the same numbers."""
@@ -172,9 +172,9 @@ def _are_same(
     with torch.no_grad():
         parts = outputs_of(stem, inputs)
         for rest, form in zip(rests, forms, strict=True):
-            its = outputs_of(form, inputs)
+            its = answer(form, inputs)
             if not torch.allclose(
-                rest(*parts), its, rtol=0, atol=_CLOSE * max(1.0, float(its.abs().max())), equal_nan=True
+                scores_in(rest(*parts)), its, rtol=0, atol=_CLOSE * max(1.0, float(its.abs().max())), equal_nan=True
             ):
                 return False
     return True

@@ -130,8 +130,10 @@ def plain_form(model: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[nn.Module,
         frozen = freeze(model)
     except ConfigError:
         return model, False
-    if isinstance(inputs, Keywords):  # arguments that are left out may have been taken to be given
+    holes = sum(node.op == "placeholder" for node in frozen.graph.nodes)
+    if isinstance(inputs, Keywords) or holes > len(inputs):  # arguments left out may have been taken to be given
+        given = dict(zip(inputs.names, inputs, strict=True)) if isinstance(inputs, Keywords) else tuple(inputs)
         with evaluating(model):
-            is_same = agrees(frozen, model, dict(zip(inputs.names, inputs, strict=True)))
+            is_same = agrees(frozen, model, given)
         return (frozen, True) if is_same else (model, False)
     return frozen, True
