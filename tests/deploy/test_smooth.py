@@ -99,6 +99,9 @@ def test_without_labels_forms_are_compared_with_the_teacher():
         ({"forms": [8]}, ConfigError, "more steps than the model"),
         ({"teacher": nn.Linear(3, 5)}, ShapeError, "take a teacher of the same task"),
         ({"teacher": nn.Linear(5, 4)}, ShapeError, "the teacher does not take these inputs"),
+        ({"forms": []}, ConfigError, "no form to smooth for"),
+        ({"forms": [{"scheme": "dopri54"}]}, ConfigError, "chooses its own steps"),
+        ({"batches": [x for x, _ in data(1)], "distill": False}, DataError, "learns from labels"),
         ({"validation": []}, DataError, "no validation data"),
         ({"epochs": -1}, ConfigError, "epochs must be a whole number"),
         ({"penalty": float("nan")}, ConfigError, "penalty must be a finite number"),
@@ -107,7 +110,7 @@ def test_without_labels_forms_are_compared_with_the_teacher():
 )
 def test_impossible_requests_are_one_line(given, error, told):
     with pytest.raises(error, match=told) as caught:
-        ad.smooth(stack(), data(1), **({"epochs": 1} | given))
+        ad.smooth(stack(), **({"batches": data(1), "epochs": 1} | given))
     assert "\n" not in str(caught.value)
 
 
@@ -116,6 +119,8 @@ def test_no_batches_and_no_blocks_are_refused():
         ad.smooth(stack(), [])
     with pytest.raises(ConfigError, match="no ContinuousBlock"):
         ad.smooth(nn.Linear(3, 4), data(1), epochs=1)
+    with pytest.raises(ConfigError, match="no form to smooth for"):
+        ad.smooth(ad.compress(stack(2), size=1, steps=1), data(1), epochs=1)
 
 
 RESNET = ("model.name=resnet", 'model.options={"channels": [4], "layers": 4, "pool": 4}')

@@ -24,7 +24,7 @@ from anydepth.surgery.align import align as aligned
 from anydepth.surgery.blocks import blocks_of
 from anydepth.surgery.forms import Form, form_of, in_form
 from anydepth.surgery.resnet_blocks import as_blocks
-from anydepth.surgery.views import PartialForm, read_form, smaller_sizes, usual_forms
+from anydepth.surgery.views import PartialForm, View, read_form, smaller_sizes, usual_forms
 from anydepth.train.any_depth import check_form
 from anydepth.train.smoothing import Epoch, Smoothing, shuffled, smoothed, smoothing_forms
 from anydepth.train.smoothing_state import SmoothingState, smoothing_state
@@ -103,6 +103,8 @@ def smooth(
     chosen = Smoothing(epochs=epochs, **settings)
     asked = None if forms is None else tuple(read_form(form) for form in forms)
     has_classes = _has_classes(found) if classes is None else classes
+    if not chosen.distill and not all(batch.targets.numel() for batch in found):
+        raise DataError("without distillation smoothing learns from labels, and these batches have none")
     epoch = shuffled(found, chosen.seed)
     return smooth_on(model, epoch, judged, found[:BATCHES], teacher, asked, chosen, align, has_classes, report)
 
@@ -143,6 +145,9 @@ def forms_to_smooth(model: nn.Module, forms: tuple[PartialForm, ...] | None) -> 
     chosen = smoothing_forms(model) if forms is None else forms
     for form in chosen:
         check_form(form, model)
+        View(model, form)
+    if not chosen:
+        raise ConfigError("there is no form to smooth for; give numbers of steps or sizes below the model's own")
     return chosen
 
 
