@@ -101,7 +101,8 @@ def table(parts: list[Part], ledger: Ledger) -> str:
         asked = f"{tries:,}" if tries >= part.tries else f"{tries:,} of {part.tries:,}"
         inputs = sum(line.get("inputs", 0) for line in lines)
         asked = f"{asked} {part.unit}" + (f", {inputs:,} inputs" if inputs else "")
-        rows.append(f"| {part.fault} | {part.name} | {asked} | {failures} | {minutes:.1f} min |")
+        told = f"{failures} | {minutes:.1f} min" if lines else "not tried yet | "
+        rows.append(f"| {part.fault} | {part.name} | {asked} | {told} |")
     return "\n".join(rows)
 
 

@@ -161,9 +161,9 @@ def png(size, kind="PNG"):
     return file.getvalue()
 
 
-def arrays():
+def arrays(targets):
     file = BytesIO()
-    np.savez(file, x=np.arange(80, dtype=np.float32).reshape(20, 4), y=np.arange(20) % 2)
+    np.savez(file, x=np.arange(80, dtype=np.float32).reshape(20, 4), y=targets)
     return file.getvalue()
 
 
@@ -199,9 +199,12 @@ READERS = {
     "idx": (idx, lambda: [IDX]),
     "CIFAR": (cifar, lambda: [bytes(3073 * 2)]),
     "CoNLL-U": (conllu, lambda: [CONLLU]),
-    "imagefolder": (imagefolder, lambda: [png(8), png(8, "JPEG"), png(8, "GIF"), png(8, "BMP"), png(8, "PPM")]),
+    "imagefolder": (
+        imagefolder,
+        lambda: [png(8), png(8, "JPEG"), png(8, "GIF"), png(8, "BMP"), png(8, "PPM"), png(8, "WEBP")],
+    ),
     "csv": (csv, lambda: [CSV, CSV.replace(b",", b";")]),
-    "npz": (npz, lambda: [arrays()]),
+    "npz": (npz, lambda: [arrays(y) for y in (np.arange(20) % 2, np.arange(20) / 7, np.array(["a", "b"] * 10))]),
     "form in a state dict": (form, lambda: [a_form()]),
 }
 

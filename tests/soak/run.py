@@ -72,6 +72,7 @@ TESTED = (
     ("F13", "two processes in one folder", "journeys/test_crash.py", "in_use"),
     ("F14", "SIGTERM and Ctrl-C", "journeys/test_crash.py", "signal"),
     ("F16", "another number of ranks", "journeys/test_ranks.py"),
+    ("F17", "pictures that threads cannot read", "data/test_own_files.py", "pictures"),
     ("F18", "export parity", "deploy/test_export.py deploy/test_freeze.py"),
     ("F19", "whole or nothing", "journeys/test_whole.py"),
 )
