@@ -2,9 +2,9 @@
 
     python benchmarks/fuzz_native.py --cases 20000 --seed 0
 
-Random chains (linear layers with and without bias, all activations, residual sums, products, slices, joined columns, t
-joined or multiplied, shared layers), schemes, bases, sizes, steps, scales, batches of any shape, precisions, frozen
-parameters, inputs that are not contiguous, accumulated gradients, gradients of gradients, inference.
+Random chains (linear layers with and without bias, all activations, layer norms, residual sums, products, slices,
+joined columns, t joined or multiplied, shared layers), schemes, bases, sizes, steps, scales, batches of any shape,
+precisions, frozen parameters, inputs that are not contiguous, accumulated gradients, gradients of gradients, inference.
 
 Where a ReLU's input is zero up to rounding, its gradient is undetermined on every path. A difference that the general
 path shows against itself, when x and the weights change in their last places, is counted apart from mismatches.
@@ -64,6 +64,9 @@ class Joined(nn.Module):
                 plan.append(
                     (draw.choice(("square", "double", "shift", "residual", "halves", "self", "negative")), None)
                 )
+            if draw.random() < 0.2:
+                self.acts.append(nn.LayerNorm(now, elementwise_affine=draw.random() < 0.7))
+                plan.append(("act", len(self.acts) - 1))
         self.layers.append(nn.Linear(now, width, bias=draw.random() < 0.8))
         plan.append(("linear", len(self.layers) - 1))
         for kind in draw.sample(("gate", "scale", "tanh", "time", "hyper", "minus", "addx"), draw.randint(0, 2)):

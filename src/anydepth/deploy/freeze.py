@@ -1,6 +1,6 @@
 """Freeze: the discrete network of one solver, as plain PyTorch modules that need no anydepth to run."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from itertools import count
 from typing import Any
@@ -15,6 +15,7 @@ from anydepth.block.block import ContinuousBlock
 from anydepth.block.branch import Whole, is_layered
 from anydepth.deploy.exported import agrees, exported
 from anydepth.deploy.private_trace import noted, private_trace
+from anydepth.deploy.quick import answer_by, is_field
 from anydepth.errors import ConfigError, UnitError
 from anydepth.solve.plan import Step, Terms
 from anydepth.solve.tensors import State
@@ -34,9 +35,10 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
     """A plain copy of a model for inference: every block becomes the layers of its scheme and steps.
 
     Weights are evaluated at every stage once, batch norms folded into the convolutions that feed them,
-    convolutions laid out with the channels innermost. It is for inference only: activations are overwritten, so that no
-    gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is taken
-    to be given.
+    convolutions laid out with the channels innermost. In this process it answers by the native path where its blocks
+    would; saved, copied or exported it is plain layers alone. It is for inference only: activations are overwritten, so
+    that no gradient passes through it. The model itself is left as it is. Without inputs, an argument with a default is
+    taken to be given.
 
     Args:
         inputs: arguments of one call (a tensor, a tuple, or a dict of keywords). A model that torch.fx cannot trace, or
@@ -50,13 +52,7 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
                 f"block {name!r} has the adaptive scheme {block.scheme.name!r}, so no fixed network; choose another "
                 "with set_solver(model, scheme=..., steps=...)"
             )
-    copy = deepcopy(model).eval()
-    root = nn.Sequential(copy) if isinstance(copy, ContinuousBlock) else copy
-    unrolled = {block: _Unrolled(block) for block in blocks_of(root).values()}
-    for module in list(root.modules()):
-        for name, part in module._modules.items():
-            if isinstance(part, ContinuousBlock):
-                module._modules[name] = unrolled[part]
+    root = _unrolled(model, blocks)
     try:
         graph = private_trace(root)
     except _UNTRACED as error:
@@ -67,7 +63,27 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
             "inputs), or a forward that names its inputs and does not branch on their values"
         ) from None
     _write_plainly(graph)
-    return graph if inputs is None or agrees(graph, root, inputs) else exported(root, inputs)
+    if inputs is not None and not agrees(graph, root, inputs):
+        return exported(root, inputs)
+    fields = {name for name, block in blocks.items() if is_field(block)}
+    if fields:
+        other = private_trace(_unrolled(model, blocks.keys() - fields))
+        _write_plainly(other)
+        answer_by(graph, other)
+    return graph
+
+
+def _unrolled(model: nn.Module, names: Collection[str]) -> nn.Module:
+    """A copy of a model, whose blocks of these names are unrolled."""
+    copy = deepcopy(model).eval()
+    found = blocks_of(copy)
+    unrolled = {found[name]: _Unrolled(found[name]) for name in names}
+    root = nn.Sequential(copy) if isinstance(copy, ContinuousBlock) else copy
+    for module in list(root.modules()):
+        for name, part in module._modules.items():
+            if part in unrolled:
+                module._modules[name] = unrolled[part]  # pyright: ignore[reportArgumentType]
+    return root
 
 
 def _write_plainly(graph: fx.GraphModule) -> None:

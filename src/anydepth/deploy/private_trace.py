@@ -15,6 +15,8 @@ import torch
 from torch import fx, nn
 from torch.fx import _symbolic_trace as internal
 
+from anydepth.block.block import ContinuousBlock
+
 _ONE_AT_A_TIME = RLock()
 
 
@@ -37,6 +39,9 @@ class PrivateTracer(fx.Tracer):
             self.create_node("output", "output", (self.create_arg(function(*args)),), {})
         self.submodule_paths = None
         return self.graph
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, ContinuousBlock) or super().is_leaf_module(m, module_qualified_name)
 
     @contextmanager
     def _calls_noted(self, root: nn.Module) -> Iterator[None]:

@@ -40,11 +40,16 @@ def attempt(given: Pass, y: State) -> Ready | str:
         return "hooks or a compiler watch the unit's modules"
     if given.plan is None:
         return "the scheme chooses its own steps"
+    if given.gradient == "checkpoint" and given.segment > 1:
+        return "a segment has more than one step"
     if given.roles.constants or given.plan.steps[0].links is None:
         return "the unit has constants, or a stage of the scheme does not use the one before it"
     if not _fits(given, layers, start):
         return "precisions, modes or channels differ, or weights are shared"
     return partial(_solved, given, given.plan, layers, start)
+
+
+attempt.gradients = ("backprop", "checkpoint")  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def _chain(given: Pass) -> Layers | None:
@@ -109,11 +114,11 @@ def _solved(given: Pass, plan: Plan, layers: Layers, y: Tensor) -> Outcome:
     )
     running = list(zip(*(tensor.unbind(0) for tensor in after.values()), strict=True)) or [()] * plan.evaluations
     has_gradient = torch.is_grad_enabled()
-    start, spare = 0, None if has_gradient else torch.empty_like(y)
+    start, spare, is_forgotten = 0, None if has_gradient else torch.empty_like(y), given.gradient == "checkpoint"
     for step, (picks, places) in zip(plan.steps, reads.steps, strict=True):
         among = running[start : start + len(places)]
         links = rounded(step.links or (), y.dtype)
-        program = StepProgram(layers, links, places, among, not is_worth, spare)
+        program = StepProgram(layers, links, places, among, not is_worth, spare, is_forgotten)
         start, mine = start + len(places), [rows[i] for i in picks]
         y = StepSolve.apply(program, y, *mine) if has_gradient else program.run(y, mine)  # pyright: ignore
     return Outcome((y,), stats_of(plan), *_left(given, plan, layers, before, after))

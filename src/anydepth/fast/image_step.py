@@ -117,6 +117,8 @@ class StepProgram:
     """Whether slopes are yet to be multiplied by the links' factors; else these are in the last layer's rows."""
     spare: Tensor | None = None
     """Memory for an image, where no gradient is asked for: fresh memory costs as much as a norm."""
+    is_forgotten: bool = False
+    """Whether the step is run again for its gradient, which keeps the state before it and nothing else."""
 
     def run(
         self, y: Tensor, rows: Sequence[Tensor], kept: list[list[Tensor]] | None = None, changes_state: bool = True
@@ -249,9 +251,9 @@ class StepSolve(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Kept, program: StepProgram, y: Tensor, *rows: Tensor) -> Tensor:
-        kept: list[list[Tensor]] | None = [] if any(ctx.needs_input_grad) else None
-        result = program.run(y, rows, kept)
-        if kept is not None:
+        has_gradient, kept = any(ctx.needs_input_grad), []
+        result = program.run(y, rows, kept if has_gradient and not program.is_forgotten else None)
+        if has_gradient:
             ctx.program, ctx.count, ctx.sizes = program, len(rows), [len(values) for values in kept]
             ctx.save_for_backward(y, *rows, *(value for values in kept for value in values))
         return result
@@ -263,6 +265,8 @@ class StepSolve(torch.autograd.Function):
         needs = ctx.needs_input_grad[1:]
         if not torch.is_grad_enabled() and not is_batched(grad):
             kept = [[next(flat) for _ in range(size)] for size in ctx.sizes]
+            if ctx.program.is_forgotten:
+                ctx.program.run(y, rows, kept, changes_state=False)
             grad = grad.contiguous(memory_format=format_of(y))
             of_y, of_rows = ctx.program.back(grad, rows, kept, needs)
             return (None, of_y, *of_rows)

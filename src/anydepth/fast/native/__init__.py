@@ -1,1 +1,1 @@
-"""Small fields as machine code: a traced unit as tables, kernels that run them, and a pool of threads."""
+"""Small fields as machine code: a traced unit as tables, kernels that run them, and the threads they run on."""

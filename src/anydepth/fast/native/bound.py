@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anydepth.fast.native import kernels
 from anydepth.fast.native.buffers import aligned
-from anydepth.fast.native.codes import Dim, Slot
+from anydepth.fast.native.codes import Dim, Keep, Slot
 from anydepth.fast.native.intrinsics import VECTOR_BYTES
 from anydepth.fast.native.program import Program, Tables, padded, tables_of
 from anydepth.solve.plan import Step
@@ -20,6 +20,8 @@ BLOCK = 32
 MOST_GROUPS = 16
 MOST_GRADIENTS = 2_000_000
 """Numbers in the gradients of all groups together."""
+MOST_RECORDS = 24 * 2**20
+"""Bytes of records up to which a backward pass reads them; beyond, reading them takes longer than making them again."""
 SHARE = 400_000
 """Multiplications that are worth a thread."""
 
@@ -30,7 +32,7 @@ class Shape:
 
     rows: int
     nets: int = 1
-    is_kept: bool = False
+    kept: Keep = Keep.NOTHING
     has_first: bool = False
     """Whether the first slope is given, and the last slope and the error estimate are wanted."""
 
@@ -79,6 +81,11 @@ class Bound:
         return np.array([*self.index, nothing], np.int64)
 
     @cached_property
+    def index_place(self) -> int:
+        """The address of the indices."""
+        return self.indices.ctypes.data
+
+    @cached_property
     def coefficients(self) -> np.ndarray:
         """(steps, stages + 2, stages): the input of every stage, the result, the error."""
         return self.exact.astype(self.dtype)
@@ -114,7 +121,7 @@ class Bound:
         return SlotTable(table, (forward + widest, back + widest), gradient, flat)
 
     def dims(self, shape: Shape, wanted: tuple[bool, ...]) -> np.ndarray:
-        key = shape if not shape.is_kept else (shape, wanted)
+        key = shape if shape.kept is Keep.NOTHING else (shape, wanted)
         if key not in self._dims:
             if len(self._dims) > 64:
                 self._dims.clear()
@@ -125,7 +132,7 @@ class Bound:
         slots, width = self.slots(wanted), self.program.widths[0]
         block = min(BLOCK, padded(shape.rows, 4))
         blocks = -(-shape.rows // block)
-        groups = min(blocks, MOST_GROUPS, max(1, MOST_GRADIENTS // max(slots.gradient, 1))) if shape.is_kept else blocks
+        groups = min(blocks, MOST_GROUPS, max(1, MOST_GRADIENTS // max(slots.gradient, 1))) if shape.kept else blocks
         per_group = -(-blocks // groups) * block
         dims = np.zeros(Dim.COUNT, np.int64)
         dims[Dim.ROWS], dims[Dim.WIDTH], dims[Dim.PADDED] = shape.rows, width, padded(width, self.unit)
@@ -133,11 +140,24 @@ class Bound:
         dims[Dim.STAGES], dims[Dim.STEPS] = self.stages, len(self.steps)
         dims[Dim.RECORD], dims[Dim.RESULT] = self.tables.record, self.tables.result
         dims[Dim.THETA], dims[Dim.BACK_THETA], dims[Dim.GRADIENT] = *slots.lengths, slots.gradient
-        dims[Dim.IS_KEPT], dims[Dim.HAS_FIRST] = shape.is_kept, shape.has_first
+        dims[Dim.KEPT], dims[Dim.HAS_FIRST] = shape.kept, shape.has_first
         dims[Dim.NETS], dims[Dim.UNIT] = shape.nets, self.unit
         record, state = self.tables.record * block, block * padded(width, self.unit)
-        dims[Dim.SCRATCH] = padded(self.stages * record + 2 * state, 64)
+        again = self.stages * record if shape.kept is Keep.STATES else 0
+        dims[Dim.SCRATCH] = padded(self.stages * record + 2 * state, 64) + padded(again, 64)
         return dims
+
+    def kept(self, rows: int, nets: int, has_first: bool) -> Keep:
+        """What the forward pass of a training is to keep."""
+        numbers = nets * rows * self.tables.record * len(self.steps) * self.stages
+        is_much = numbers * self.dtype.itemsize > MOST_RECORDS and not has_first
+        return Keep.STATES if is_much else Keep.RECORDS
+
+    def kept_numbers(self, dims: np.ndarray) -> int:
+        """How many numbers are kept."""
+        blocks = int(dims[Dim.NETS]) * -(-int(dims[Dim.ROWS]) // int(dims[Dim.BLOCK]))
+        columns = {Keep.NOTHING: 0, Keep.RECORDS: self.tables.record * self.stages, Keep.STATES: int(dims[Dim.PADDED])}
+        return blocks * int(dims[Dim.BLOCK]) * len(self.steps) * columns[Keep(int(dims[Dim.KEPT]))]
 
     def threads(self, rows: int) -> int:
         work = self.program.multiplications * rows * len(self.steps) * self.stages

@@ -25,6 +25,8 @@ class Op(IntEnum):
     """a x + b v, v a vector."""
     COPY = 14
     """Some columns of x, to some columns of the result."""
+    NORM = 15
+    """x less its mean over the columns, divided by its deviation; number: what is added to the variance."""
 
 
 FROM_RESULT = frozenset({Op.RELU, Op.TANH, Op.SIGMOID, Op.LEAKY})
@@ -78,6 +80,16 @@ class Slot(IntEnum):
     COUNT = 11
 
 
+class Keep(IntEnum):
+    """What a forward pass keeps for the backward pass."""
+
+    NOTHING = 0
+    RECORDS = 1
+    """All registers of every evaluation."""
+    STATES = 2
+    """The state before every step; the registers are worked out again."""
+
+
 class Dim(IntEnum):
     """Numbers that describe a run."""
 
@@ -95,7 +107,8 @@ class Dim(IntEnum):
     """Where the slope is in a record."""
     THETA = 10
     """Length of the packed theta of one net; so with BACK_THETA and GRADIENT."""
-    IS_KEPT = 11
+    KEPT = 11
+    """What is kept for a backward pass; see `Keep`."""
     HAS_FIRST = 12
     """The first slope is given; the last slope and the error are wanted."""
     BACK_THETA = 13
@@ -106,3 +119,37 @@ class Dim(IntEnum):
     SCRATCH = 17
     """What a thread needs for itself."""
     COUNT = 18
+
+
+class Job(IntEnum):
+    """What a kernel is given: counters, sizes of tables, and addresses of arrays."""
+
+    TASKS = 0
+    NEXT = 1
+    """The next task; taken by any thread."""
+    THREAD = 2
+    """How many threads have found a task."""
+    OPS_COUNT = 3
+    SLOTS_COUNT = 4
+    SCRATCH_START = 5
+    """Where in its array the threads' own memory begins."""
+    DIMS = 6
+    OPS = 7
+    NUMBERS = 8
+    SLOTS = 9
+    INDEX = 10
+    COEFFICIENTS = 11
+    THETA = 12
+    AHEAD = 13
+    """Theta packed for forward, where the backward pass needs that too."""
+    IN = 14
+    """The states given, or the gradients of those returned; so with the first slopes, or the gradients of the last."""
+    IN_SLOPE = 15
+    OUT = 16
+    """The states returned, or the gradients of those given; so with the last slopes, or the gradients of the first."""
+    OUT_SLOPE = 17
+    ERROR = 18
+    RECORDS = 19
+    GRADS = 20
+    SCRATCH = 21
+    COUNT = 22

@@ -189,3 +189,14 @@ def peek(_context: object, like: types.Array, address: types.Type, place: types.
         return builder.load(builder.gep(start, [args[2]]), typ=number)
 
     return signature, codegen
+
+
+@intrinsic
+def pointer(_context: Any, like: Any, address: Any):
+    """An address as a pointer to numbers like that given."""
+    signature = types.CPointer(like)(like, types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[1], context.get_value_type(signature.return_type))
+
+    return signature, codegen

@@ -7,12 +7,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+from numba import config, njit, types
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "nogil": True}
 """Sums are not reordered: results do not depend on the machine's vectors more than they must."""
 
-_COMPILED = ("codes", "elementwise", "intrinsics", "jit", "kernels", "products", "scalars", "unit_kernel")
+_COMPILED = ("codes", "elementwise", "intrinsics", "jit", "kernels", "norms", "products", "scalars", "unit_kernel")
 """The source files of the kernels."""
 
 
@@ -43,13 +45,13 @@ def kept(function: Callable[..., object]) -> Any:
         return njit(**OPTIONS)(function)
 
 
-def is_at_hand(function: Any, signature: tuple) -> bool:
-    """Whether a compiled function is in this process or on disk."""
-    if signature in function.overloads:
-        return True
+def callback(function: Callable[..., Any]) -> tuple[CFunc, bool]:
+    """A function of a pointer to whole numbers as one that C can call, and whether it was on disk; to be compiled."""
+    made = CFunc(function, normalize_signature(types.void(types.CPointer(types.int64))), {}, {**OPTIONS})
     try:
-        cache = function._cache
-        key = cache._index_key(signature, function.targetctx.codegen())
-        return key in cache._cache_file._load_index()
-    except (AttributeError, OSError, ValueError):  # no cache, or another numba
-        return False
+        with _cache_in(folder()):
+            made.enable_caching()
+        key = made._cache._index_key(made._sig, made._targetdescr.target_context.codegen())  # pyright: ignore
+        return made, key in made._cache._cache_file._load_index()  # pyright: ignore[reportAttributeAccessIssue]
+    except (RuntimeError, OSError, AttributeError, ValueError):  # no folder that can be written to, or another numba
+        return made, False

@@ -2,32 +2,43 @@
 
 Rows of the batch are worked on in blocks, so that weights and one block's values stay in the nearest cache. A record
 holds all registers of one evaluation for one block, one after another, each (rows, padded width). In training there is
-a record for every evaluation, which the backward pass reads; otherwise one for every stage. A task is one group of
-blocks of one net; its gradients are summed block by block, and the groups' sums in their order, so that no bit depends
-on threads.
+a record for every evaluation, which the backward pass reads; where these would not fit into caches, the state before
+every step instead, from which the backward pass makes a step's records again, to the bit. Otherwise there is one for
+every stage. A task is one group of blocks of one net; its gradients are summed block by block, and the groups' sums in
+their order, so that no bit depends on threads.
 """
 
-from numba import njit
+import numpy as np
+from numba import carray, njit  # pyright: ignore[reportPrivateImportUsage]
 
-from anydepth.fast.native.codes import Dim, Slot
+from anydepth.fast.native.codes import Col, Dim, Job, Keep, Slot
 from anydepth.fast.native.elementwise import add, copy, fill, scale
-from anydepth.fast.native.intrinsics import atomic_add, get, peek, put
+from anydepth.fast.native.intrinsics import atomic_add, get, peek, pointer, put
 from anydepth.fast.native.jit import OPTIONS, kept
 from anydepth.fast.native.unit_kernel import evaluate, evaluate_back
 
 _jit = njit(**OPTIONS)
 _ROWS, _WIDTH, _PADDED, _GROUPS = int(Dim.ROWS), int(Dim.WIDTH), int(Dim.PADDED), int(Dim.GROUPS)
 _PER_GROUP, _BLOCK, _STAGES, _STEPS = int(Dim.PER_GROUP), int(Dim.BLOCK), int(Dim.STAGES), int(Dim.STEPS)
-_RECORD, _RESULT, _THETA, _IS_KEPT = int(Dim.RECORD), int(Dim.RESULT), int(Dim.THETA), int(Dim.IS_KEPT)
+_RECORD, _RESULT, _THETA, _KEPT = int(Dim.RECORD), int(Dim.RESULT), int(Dim.THETA), int(Dim.KEPT)
+_RECORDS, _STATES = int(Keep.RECORDS), int(Keep.STATES)
 _HAS_FIRST, _BACK_THETA, _GRADIENT = int(Dim.HAS_FIRST), int(Dim.BACK_THETA), int(Dim.GRADIENT)
 _NETS, _UNIT, _SCRATCH = int(Dim.NETS), int(Dim.UNIT), int(Dim.SCRATCH)
 _S_FORWARD, _S_BACK, _S_GRADIENT = int(Slot.FORWARD), int(Slot.BACK), int(Slot.GRADIENT)
 _S_OUT, _S_IN, _S_ROWS, _S_WANTED, _S_FLAT = map(int, (Slot.OUT, Slot.IN, Slot.ROWS, Slot.IS_WANTED, Slot.FLAT))
 
+_JOB, _DIMS, _COLUMNS, _SLOT_COLUMNS = int(Job.COUNT), int(Dim.COUNT), int(Col.COUNT), int(Slot.COUNT)
+_TASKS, _NEXT, _THREAD, _OPS_COUNT = int(Job.TASKS), int(Job.NEXT), int(Job.THREAD), int(Job.OPS_COUNT)
+_SLOTS_COUNT, _SCRATCH_START, _J_SCRATCH = int(Job.SLOTS_COUNT), int(Job.SCRATCH_START), int(Job.SCRATCH)
+_J_DIMS, _J_OPS, _J_NUMBERS, _J_SLOTS = int(Job.DIMS), int(Job.OPS), int(Job.NUMBERS), int(Job.SLOTS)
+_J_INDEX, _J_COEFFICIENTS, _J_THETA, _AHEAD = int(Job.INDEX), int(Job.COEFFICIENTS), int(Job.THETA), int(Job.AHEAD)
+_IN, _IN_SLOPE, _OUT, _OUT_SLOPE = int(Job.IN), int(Job.IN_SLOPE), int(Job.OUT), int(Job.OUT_SLOPE)
+_ERROR, _J_RECORDS, _GRADS = int(Job.ERROR), int(Job.RECORDS), int(Job.GRADS)
+
 
 @_jit
 def _advance(to, t0, size, y, y0, coefficients, n, row, count, buf, slope0, apart):
-    """to = y + sum of coefficient * slope; slopes are so far apart. `to` may be y."""
+    """to = y + sum of coefficient * slope, both in one array; slopes are so far apart. t0 may be y0."""
     if t0 != y0:
         copy(to, t0, size, y, y0)
     for j in range(count):
@@ -57,12 +68,12 @@ def _store(to, at, source, s0, real, width, padded):
 def _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y, out, buf, first, last, error, s0):
     net, group = task // dims[_GROUPS], task % dims[_GROUPS]
     block, padded, width, stages = dims[_BLOCK], dims[_PADDED], dims[_WIDTH], dims[_STAGES]
-    record, steps, is_kept = dims[_RECORD] * block, dims[_STEPS], dims[_IS_KEPT] == 1
+    record, steps, kept_too = dims[_RECORD] * block, dims[_STEPS], dims[_KEPT]
     begin = group * dims[_PER_GROUP]
     end = min(begin + dims[_PER_GROUP], dims[_ROWS])
     theta0, result = net * dims[_THETA], dims[_RESULT] * block
     of_net = (dims[_ROWS] + block - 1) // block * net
-    state = s0 if is_kept else s0 + stages * record
+    state = s0 if kept_too == _RECORDS else s0 + stages * record
     for start in range(begin, end, block):
         real = min(block, end - start)
         rows = (real + 3) // 4 * 4
@@ -70,8 +81,10 @@ def _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y
         _load(buf, state, rows, real, width, padded, y, at)
         for n in range(steps):
             records = s0
-            if is_kept:
+            if kept_too == _RECORDS:
                 records = ((of_net + start // block) * steps + n) * stages * record
+            elif kept_too == _STATES:
+                copy(buf, ((of_net + start // block) * steps + n) * block * padded, size, buf, state)
             slope0 = records + result
             for s in range(stages):
                 base = records + s * record
@@ -91,6 +104,20 @@ def _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y
 
 
 @_jit
+def _step_again(
+    n, rows, size, record, state, dims, ops, numbers, slots, index, coefficients, theta, theta0, buf, to, records
+):
+    """The records of a step, from the state before it."""
+    block, stages = dims[_BLOCK], dims[_STAGES]
+    slope0 = records + dims[_RESULT] * block
+    for s in range(stages):
+        base = records + s * record
+        copy(to, base, size, buf, state)
+        _advance(to, base, size, to, base, coefficients, n, s, s, to, slope0, record)
+        evaluate(n * stages + s, rows, block, ops, numbers, slots, index, theta, theta0, to, base)
+
+
+@_jit
 def _backward_task(
     task,
     dims,
@@ -100,6 +127,7 @@ def _backward_task(
     index,
     coefficients,
     theta,
+    ahead,
     buf,
     grad,
     grad_last,
@@ -117,8 +145,10 @@ def _backward_task(
     theta0, result, grads0 = net * dims[_BACK_THETA], dims[_RESULT] * block, task * dims[_GRADIENT]
     fill(grads, grads0, dims[_GRADIENT], one - one)
     of_net = (dims[_ROWS] + block - 1) // block * net
-    apart = block * padded
+    apart, has_states = block * padded, dims[_KEPT] == _STATES
     now, of_slopes = s0 + record, s0 + record + apart
+    again = s0 + dims[_SCRATCH] - stages * record
+    held = scratch if has_states else buf
     for start in range(begin, end, block):
         real = min(block, end - start)
         rows = (real + 3) // 4 * 4
@@ -127,7 +157,14 @@ def _backward_task(
         _load(scratch, now, rows, real, width, padded, grad, at)
         fill(scratch, now + real * padded, beyond, one - one)
         for n in range(steps - 1, -1, -1):
-            records = ((of_net + start // block) * steps + n) * stages * record
+            records, at_step = again, (of_net + start // block) * steps + n
+            if has_states:
+                _step_again(
+                    n, rows, size, record, at_step * apart,
+                    dims, ops, numbers, slots, index, coefficients, ahead, net * dims[_THETA], buf, scratch, again,
+                )  # fmt: skip
+            else:
+                records = at_step * stages * record
             for s in range(stages):
                 scale(scratch, of_slopes + s * apart, size, coefficients[n, stages, s], scratch, now)
             if n == steps - 1 and dims[_HAS_FIRST] == 1:
@@ -141,7 +178,7 @@ def _backward_task(
                 copy(scratch, s0 + result, size, scratch, of_slopes + s * apart)
                 evaluate_back(
                     n * stages + s, rows, real, block, ops, numbers, slots, index, theta, theta0,
-                    buf, records + s * record, scratch, s0, grads, grads0,
+                    held, records + s * record, scratch, s0, grads, grads0,
                 )  # fmt: skip
                 add(scratch, now, size, one, scratch, s0)
                 for j in range(s):
@@ -150,64 +187,85 @@ def _backward_task(
         _store(of_y, at, scratch, now, real, width, padded)
 
 
-@kept
-def forward(
-    tasks, counters, dims, ops, numbers, slots, index, coefficients, theta, y, out, buf, first, last, error, scratch0
-):
-    """Tasks until there are none left; several threads may be at it, each with scratch of its own in buf."""
-    s0 = scratch0 + atomic_add(counters, 2, 1) * dims[_SCRATCH]
-    while True:
-        task = atomic_add(counters, 0, 1)
-        if task >= tasks:
-            return
+@_jit
+def _tables(job, one):
+    """The tables of a job, whose numbers are of the precision of `one`."""
+    count = job[_TASKS]
+    dims = carray(pointer(count, job[_J_DIMS]), (_DIMS,))
+    evaluations = dims[_STEPS] * dims[_STAGES]
+    ops = carray(pointer(count, job[_J_OPS]), (job[_OPS_COUNT], _COLUMNS))
+    slots = carray(pointer(count, job[_J_SLOTS]), (job[_SLOTS_COUNT], _SLOT_COLUMNS))
+    index = carray(pointer(count, job[_J_INDEX]), (job[_SLOTS_COUNT], evaluations))
+    numbers = carray(pointer(one, job[_J_NUMBERS]), (job[_OPS_COUNT], 4))
+    shape = (dims[_STEPS], dims[_STAGES] + 2, dims[_STAGES])
+    coefficients = carray(pointer(one, job[_J_COEFFICIENTS]), shape)
+    return dims, ops, numbers, slots, index, coefficients
+
+
+@_jit
+def _array(job, which, one):
+    """An array of a job; its end is not known here."""
+    return carray(pointer(one, job[which]), (1,))
+
+
+@_jit
+def _scratch(job, dims):
+    """Where the calling thread's own memory begins."""
+    return job[_SCRATCH_START] + atomic_add(job, _THREAD, 1) * dims[_SCRATCH]
+
+
+@_jit
+def _forward(job, one):
+    dims, ops, numbers, slots, index, coefficients = _tables(job, one)
+    theta, y, out, buf = (
+        _array(job, _J_THETA, one),
+        _array(job, _IN, one),
+        _array(job, _OUT, one),
+        _array(job, _J_RECORDS, one),
+    )
+    first, last, error = _array(job, _IN_SLOPE, one), _array(job, _OUT_SLOPE, one), _array(job, _ERROR, one)
+    task = atomic_add(job, _NEXT, 1)
+    s0 = 0 if task >= job[_TASKS] else _scratch(job, dims)
+    while task < job[_TASKS]:
         _forward_task(task, dims, ops, numbers, slots, index, coefficients, theta, y, out, buf, first, last, error, s0)
-        atomic_add(counters, 1, 1)
+        task = atomic_add(job, _NEXT, 1)
 
 
-@kept
-def backward(
-    tasks,
-    counters,
-    dims,
-    ops,
-    numbers,
-    slots,
-    index,
-    coefficients,
-    theta,
-    buf,
-    grad,
-    grad_last,
-    of_y,
-    of_first,
-    grads,
-    scratch,
-):
-    """The same backward."""
-    s0 = atomic_add(counters, 2, 1) * dims[_SCRATCH]
-    while True:
-        task = atomic_add(counters, 0, 1)
-        if task >= tasks:
-            return
+@_jit
+def _backward(job, one):
+    dims, ops, numbers, slots, index, coefficients = _tables(job, one)
+    theta, ahead, buf = _array(job, _J_THETA, one), _array(job, _AHEAD, one), _array(job, _J_RECORDS, one)
+    grad, grad_last = _array(job, _IN, one), _array(job, _IN_SLOPE, one)
+    of_y, of_first, grads = _array(job, _OUT, one), _array(job, _OUT_SLOPE, one), _array(job, _GRADS, one)
+    scratch = _array(job, _J_SCRATCH, one)
+    task = atomic_add(job, _NEXT, 1)
+    s0 = 0 if task >= job[_TASKS] else _scratch(job, dims)
+    while task < job[_TASKS]:
         _backward_task(
-            task,
-            dims,
-            ops,
-            numbers,
-            slots,
-            index,
-            coefficients,
-            theta,
-            buf,
-            grad,
-            grad_last,
-            of_y,
-            of_first,
-            grads,
-            scratch,
-            s0,
-        )
-        atomic_add(counters, 1, 1)
+            task, dims, ops, numbers, slots, index, coefficients, theta, ahead,
+            buf, grad, grad_last, of_y, of_first, grads, scratch, s0,
+        )  # fmt: skip
+        task = atomic_add(job, _NEXT, 1)
+
+
+def forward32(job):
+    """Tasks until there are none left, of a job at an address; several threads may be at it."""
+    _forward(carray(job, (_JOB,)), np.float32(1))
+
+
+def forward64(job):
+    """The same in double precision."""
+    _forward(carray(job, (_JOB,)), np.float64(1))
+
+
+def backward32(job):
+    """The same backward; theta is packed for that."""
+    _backward(carray(job, (_JOB,)), np.float32(1))
+
+
+def backward64(job):
+    """The same in double precision."""
+    _backward(carray(job, (_JOB,)), np.float64(1))
 
 
 @kept
@@ -250,12 +308,3 @@ def reduce(dims, slots, grads, flat):
                     copy(flat, into + o * ins, ins, grads, at)
                     for group in range(1, groups):
                         add(flat, into + o * ins, ins, flat.dtype.type(1), grads, at + group * length)
-
-
-@kept
-def wait(counters, tasks):
-    """Whether all tasks are done, by whomever; looks for some microseconds."""
-    for _ in range(2000):  # noqa: SIM110  # generators are not compiled
-        if atomic_add(counters, 1, 0) >= tasks:
-            return True
-    return False

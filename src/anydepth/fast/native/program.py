@@ -65,6 +65,11 @@ class Tables:
     record: int
     result: int
 
+    @cached_property
+    def places(self) -> tuple[int, int]:
+        """The addresses of both arrays."""
+        return self.ops.ctypes.data, self.numbers.ctypes.data
+
 
 def pruned(program: Program) -> Program:
     """Without what the result does not need."""

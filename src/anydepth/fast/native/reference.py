@@ -72,6 +72,8 @@ def evaluate(
         elif node.op is Op.PRODUCT:
             assert node.y is not None
             values[node.to] = a * values[node.y]
+        elif node.op is Op.NORM:
+            values[node.to] = functional.layer_norm(a, a.shape[-1:], eps=node.numbers[0])
         elif node.op is Op.COPY:
             copies.setdefault(node.to, []).append(a[..., node.columns[1] : node.columns[1] + node.columns[2]])
             values[node.to] = torch.cat(copies[node.to], -1)

@@ -1,46 +1,55 @@
 """A bound program run by the kernels, with its gradient: one autograd function around all steps."""
 
 from collections.abc import Sequence
+from ctypes import addressof, c_int64
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from numba import typeof, types
 from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from anydepth.fast.announcing import announce
-from anydepth.fast.native import buffers, kernels, pool
+from anydepth.fast.native import buffers, jit, kernels, team
 from anydepth.fast.native.bound import Bound, Shape
-from anydepth.fast.native.codes import Dim
-from anydepth.fast.native.jit import is_at_hand
+from anydepth.fast.native.codes import Dim, Job, Keep
 from anydepth.fast.native.reference import integrate
 from anydepth.solve.tensors import is_batched
 
-_EMPTY = {np.dtype(kind): np.empty(0, kind) for kind in (np.float32, np.float64)}
+_JOB = c_int64 * Job.COUNT
 
 
-_ASKED: set[tuple[str, np.dtype]] = set()
+@cache
+def _kernel(name: str, dtype: np.dtype) -> int:
+    """The address of a kernel, compiled if it is not on disk."""
+    made, is_at_hand = jit.callback(getattr(kernels, f"{name}{8 * dtype.itemsize}"))
+    if not is_at_hand:
+        announce(f"the kernels for small fields in {dtype}")
+    made.compile()
+    assert made.address is not None
+    return made.address
 
 
-def _announce(name: str, args: tuple) -> None:
-    """One line before a kernel is compiled that is not on disk."""
-    key = (name, args[2].dtype)
-    if key not in _ASKED:
-        _ASKED.add(key)
-        signature = (types.int64, types.Array(types.int64, 1, "C"), *map(typeof, args))
-        if not is_at_hand(getattr(kernels, name), signature):
-            announce(f"the kernels for small fields in {key[1]}")
+def _run(name: str, bound: Bound, dims: np.ndarray, slots: np.ndarray, threads: int, start: int, *places: int) -> None:
+    """All tasks of a run; `start` is where the threads' own memory begins in its array, `places` are from THETA on."""
+    tasks, tables = int(dims[Dim.NETS] * dims[Dim.GROUPS]), bound.tables
+    ops, numbers = tables.places
+    job = _JOB(
+        tasks, 0, 0, len(tables.ops), len(slots), start,
+        _place(dims), ops, numbers, _place(slots), bound.index_place, _place(bound.coefficients), *places,
+    )  # fmt: skip
+    team.run(_kernel(name, bound.dtype), addressof(job), min(threads, tasks))
 
 
-def _run(name: str, tasks: int, threads: int, *args: object) -> None:
-    _announce(name, args)
-    pool.run(getattr(kernels, name), kernels.wait, tasks, threads, *args)
+def _place(array: np.ndarray | None) -> int:
+    """The address of an array."""
+    return 0 if array is None else array.ctypes.data
 
 
-def _flat(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().contiguous().view(-1).numpy()
+def _at(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
 
 
 @dataclass(frozen=True)
@@ -56,24 +65,23 @@ class Ran:
 
 def _forward(bound: Bound, y: Tensor, first: Tensor | None, tensors: Sequence[Tensor], wanted: tuple | None) -> Ran:
     """All steps; records are kept if gradients of some slots or of y are wanted."""
-    is_kept = wanted is not None
+    has_gradient = wanted is not None
     wanted = (False,) * len(tensors) if wanted is None else wanted
     y, tensors = y.contiguous(), [tensor.contiguous() for tensor in tensors]
+    first = None if first is None else first.contiguous()
     nets = 1 if y.dim() == 2 else y.shape[0]
-    shape = Shape(y.shape[-2], nets, is_kept, first is not None)
+    kept_too = bound.kept(y.shape[-2], nets, first is not None) if has_gradient else Keep.NOTHING
+    shape = Shape(y.shape[-2], nets, kept_too, first is not None)
     dims, slots = bound.dims(shape, wanted), bound.slots(wanted).table
-    theta, empty = bound.packed(dims, slots, tensors, False), _EMPTY[bound.dtype]
-    block, threads = int(dims[Dim.BLOCK]), bound.threads(nets * shape.rows)
-    record = bound.tables.record * block * len(bound.steps) * bound.stages
-    size = nets * -(-shape.rows // block) * record if is_kept else 0
+    theta = bound.packed(dims, slots, tensors, False)
+    threads, size = bound.threads(nets * shape.rows), bound.kept_numbers(dims)
     kept = buffers.take(size + threads * int(dims[Dim.SCRATCH]), bound.dtype)
     out = torch.empty_like(y)
     last, error = (torch.empty_like(y), torch.empty_like(y)) if first is not None else (None, None)
-    ends = (empty, empty) if last is None or error is None else (_flat(last), _flat(error))
+    records = _place(kept)
     _run(
-        "forward", nets * int(dims[Dim.GROUPS]), threads,
-        dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients,
-        theta, _flat(y), _flat(out), kept, empty if first is None else _flat(first), *ends, size,
+        "forward", bound, dims, slots, threads, size,
+        _place(theta), 0, _at(y), _at(first), _at(out), _at(last), _at(error), records, 0, records,
     )  # fmt: skip
     return Ran(out, last, error, kept, dims)
 
@@ -120,22 +128,20 @@ class NativeSolve(torch.autograd.Function):
             return _back_by_autograd(ctx, given, grad, *more[:1])
         bound, dims, wanted = ctx.bound, ctx.dims, ctx.wanted
         y, tensors = given[0], [tensor.contiguous() for tensor in given[1 + ctx.has_first :]]
-        nets, found_slots, empty = int(dims[Dim.NETS]), bound.slots(wanted), _EMPTY[bound.dtype]
-        slots = found_slots.table
+        nets, found_slots = int(dims[Dim.NETS]), bound.slots(wanted)
+        slots, tasks = found_slots.table, nets * int(dims[Dim.GROUPS])
         theta = bound.packed(dims, slots, tensors, True)
-        tasks = nets * int(dims[Dim.GROUPS])
+        ahead = bound.packed(dims, slots, tensors, False) if dims[Dim.KEPT] == Keep.STATES else None
         threads = bound.threads(2 * y.numel() // y.shape[-1])
         grads = buffers.take(tasks * found_slots.gradient, bound.dtype)
         scratch = buffers.take(threads * int(dims[Dim.SCRATCH]), bound.dtype)
-        of_y = torch.empty(y.shape, dtype=y.dtype)
+        grad, of_y = grad.contiguous(), torch.empty(y.shape, dtype=y.dtype)
         of_first = torch.empty(y.shape, dtype=y.dtype) if ctx.has_first else None
+        grad_last = more[0].contiguous() if ctx.has_first else None
         _run(
-            "backward",
-            tasks,
-            threads,
-            dims, bound.tables.ops, bound.tables.numbers, slots, bound.indices, bound.coefficients, theta, kept.numpy(),
-            _flat(grad), _flat(more[0]) if ctx.has_first else empty,
-            of_y.view(-1).numpy(), empty if of_first is None else of_first.view(-1).numpy(), grads, scratch,
+            "backward", bound, dims, slots, threads, 0,
+            _place(theta), _place(ahead), _at(grad), _at(grad_last), _at(of_y), _at(of_first), 0,
+            kept.data_ptr(), _place(grads), _place(scratch),
         )  # fmt: skip
         flat = torch.empty(nets * found_slots.flat, dtype=y.dtype)
         kernels.reduce(dims, slots, grads, flat.numpy())

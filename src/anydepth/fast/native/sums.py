@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
+from torch.nn import functional
 
 from anydepth.fast.native.codes import Op
 from anydepth.fast.native.program import Node
@@ -178,7 +179,20 @@ def _pow(a: Value, power: object) -> Value:
     return found
 
 
+def _layer_norm(
+    x: Any, normalized_shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_more: Any
+) -> Value:
+    """Over the features alone."""
+    x = settled(x)
+    if not isinstance(x, Row) or len(x.features) != 1 or tuple(normalized_shape) != x.features:
+        raise Unknown("the unit has a layer norm over more than the features")
+    found: Value = x._trace.row(Op.NORM, x, numbers=(float(eps),))
+    found = found if weight is None else multiply(found, weight)
+    return found if bias is None else add(found, bias)
+
+
 KNOWN.update({
+    functional.layer_norm: _layer_norm, torch.layer_norm: _layer_norm,
     torch.add: add, torch.sub: subtract, torch.subtract: subtract, torch.mul: multiply, torch.multiply: multiply,
     torch.div: _div, torch.true_divide: _div, torch.neg: _neg, torch.negative: _neg, torch.pow: _pow,
     torch.square: lambda x: multiply(x, x),

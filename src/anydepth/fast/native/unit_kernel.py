@@ -6,6 +6,7 @@ from anydepth.fast.native import elementwise as ew
 from anydepth.fast.native.codes import Col, Op, Slot
 from anydepth.fast.native.intrinsics import get, put
 from anydepth.fast.native.jit import OPTIONS
+from anydepth.fast.native.norms import normalize, normalize_back
 from anydepth.fast.native.products import product, product_added, row_sum
 
 _jit = njit(**OPTIONS)
@@ -13,7 +14,7 @@ fill, add, scale, activate, activate_back = ew.fill, ew.add, ew.scale, ew.activa
 add_product, multiply, combine = ew.add_product, ew.multiply, ew.combine
 
 _LINEAR, _LEAKY, _SUM, _PRODUCT = int(Op.LINEAR), int(Op.LEAKY), int(Op.SUM), int(Op.PRODUCT)
-_TIMES_ROW, _COPY = int(Op.TIMES_ROW), int(Op.COPY)
+_TIMES_ROW, _COPY, _NORM = int(Op.TIMES_ROW), int(Op.COPY), int(Op.NORM)
 _CODE, _TO, _X, _Y, _TO_WIDTH, _X_WIDTH = map(int, (Col.CODE, Col.TO, Col.X, Col.Y, Col.TO_WIDTH, Col.X_WIDTH))
 _OUT, _IN, _WEIGHT, _BIAS, _ADD_X, _ADD_Y = map(int, (Col.OUT, Col.IN, Col.WEIGHT, Col.BIAS, Col.ADD_X, Col.ADD_Y))
 _TO_COLUMN, _X_COLUMN = int(Col.TO_COLUMN), int(Col.X_COLUMN)
@@ -48,6 +49,9 @@ def evaluate(e, rows, block, ops, numbers, slots, index, theta, theta0, buf, bas
                 source, target = x + r * x_width + ops[o, _X_COLUMN], to + r * width + ops[o, _TO_COLUMN]
                 for i in range(ops[o, _OUT]):
                     put(buf, target + i, get(buf, source + i))
+        elif code == _NORM:
+            for r in range(rows):
+                normalize(buf, to + r * width, x + r * x_width, ops[o, _OUT], width, numbers[o, 0])
         else:
             v0 = theta0 + _row(slots, index, ops[o, _WEIGHT], _FORWARD, e)
             for r in range(rows):
@@ -98,6 +102,10 @@ def evaluate_back(e, rows, real, block, ops, numbers, slots, index, theta, theta
             for r in range(rows):
                 source, target = g_to + r * width + ops[o, _TO_COLUMN], g_x + r * x_width + ops[o, _X_COLUMN]
                 add(g, target, ops[o, _OUT], one, g, source)
+        elif code == _NORM:
+            for r in range(rows):
+                from_x, add_x, eps = base + x + r * x_width, ops[o, _ADD_X], numbers[o, 0]
+                normalize_back(g, g_x + r * x_width, g_to + r * width, buf, from_x, ops[o, _OUT], x_width, eps, add_x)
         else:
             slot, is_times = ops[o, _WEIGHT], code == _TIMES_ROW
             if slots[slot, _IS_WANTED]:
