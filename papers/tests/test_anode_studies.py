@@ -34,7 +34,7 @@ def trained(**means):
 
 def coupled_words(**means):
     found = trained(**means)
-    return words(coupled._verdicts("resnet4", found, coupled.SETTINGS["cpu"]))[:-1]
+    return words(coupled.verdicts_on("resnet4", found, coupled.SETTINGS["cpu"]))[:-1]
 
 
 def test_variants_are_judged_by_the_sign_of_their_differences():
@@ -50,10 +50,10 @@ def test_more_steps_decide_only_where_depth_pays():
 
 
 def test_nets_that_were_not_trained_are_told():
-    assert set(words(coupled._verdicts("alexnet", None, coupled.SETTINGS["cpu"]))) == {"not run"}
-    printed = coupled._verdicts("resnet4", trained(), coupled.SETTINGS["cpu"])[-1]
+    assert set(words(coupled.verdicts_on("alexnet", None, coupled.SETTINGS["cpu"]))) == {"not run"}
+    printed = coupled.verdicts_on("resnet4", trained(), coupled.SETTINGS["cpu"])[-1]
     assert printed.judgement.word == "not run"
-    assert coupled._verdicts("resnet4", trained(), coupled.SETTINGS["paper"])[-1].judgement.word == "does not hold"
+    assert coupled.verdicts_on("resnet4", trained(), coupled.SETTINGS["paper"])[-1].judgement.word == "does not hold"
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -87,14 +87,14 @@ def waves(ratio, noise=0.02, constant=0.05):
 
 @pytest.mark.parametrize(("ratio", "noise", "word"), [(0.3, 0.02, "holds"), (0.9, 0.02, "does not hold")])
 def test_a_wave_is_carried_better_with_half_the_error(ratio, noise, word):
-    verdicts = wave._verdicts(waves(ratio, noise))
+    verdicts = wave.verdicts_on(waves(ratio, noise))
     assert words(verdicts) == [word] * 12 + ["holds"]
     assert [verdict.claim.family for verdict in verdicts].count("A") == 6
 
 
 def test_a_wave_within_noise_is_undecided_and_the_control_can_fail():
-    assert set(words(wave._verdicts(waves(0.45, 0.4)))[:-1]) == {"undecided"}
-    assert words(wave._verdicts(waves(0.3, constant=0.39)))[-1] == "does not hold"
+    assert set(words(wave.verdicts_on(waves(0.45, 0.4)))[:-1]) == {"undecided"}
+    assert words(wave.verdicts_on(waves(0.3, constant=0.39)))[-1] == "does not hold"
 
 
 # more-steps
@@ -166,8 +166,8 @@ def test_the_nets_whose_costs_are_compared_differ_in_evolving_alone():
 @pytest.mark.parametrize("size", [31, 32])
 def test_gaussians_follow_the_closed_form_at_all_times(size):
     found = {size: gaussians.errors_of(size)}
-    assert {gaussians._verdict(name, claim, found).judgement.word for name, claim in gaussians.CLAIMS.items()} == {
+    assert {gaussians.verdict_on(name, claim, found).judgement.word for name, claim in gaussians.CLAIMS.items()} == {
         "holds"
     }
     found[size]["advection"]["float64"] = 1e-9
-    assert gaussians._verdict("advection", gaussians.CLAIMS["advection"], found).judgement.word == "does not hold"
+    assert gaussians.verdict_on("advection", gaussians.CLAIMS["advection"], found).judgement.word == "does not hold"

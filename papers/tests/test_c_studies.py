@@ -39,7 +39,7 @@ def test_the_midpoint_nets_dip_of_the_first_run_does_not_pass():
     """2.1e-5 at dt, 1.5e-4 at dt / 2, 5.7e-4 at 2 dt."""
     errors = errors_with(2.1e-5, 1.5e-4)
     errors.values["global"]["midpoint"]["midpoint"]["2"] = [5.7e-4, 5.8e-4, 5.6e-4]
-    verdicts = dict(zip(pendulum.CLAIMS, pendulum._verdicts(errors), strict=True))
+    verdicts = dict(zip(pendulum.CLAIMS, pendulum.verdicts_on(errors), strict=True))
     assert verdicts["midpoint dip"].judgement.holds is False
     assert verdicts["midpoint halved"].judgement.holds is False
 
@@ -115,7 +115,7 @@ def test_nets_that_do_not_use_their_depth_decide_nothing():
 def test_twins_are_the_refined_net_until_they_are_not_refined(tmp_path):
     settings = refinement._SMOKE
     study = Study("refinement", "smoke", settings, (0,), tmp_path / "study")
-    found = {kind: [refinement._piece(study, kind, 0)] for kind in ("refined", *refinement.TWINS)}
+    found = {kind: [refinement.piece_of(study, kind, 0)] for kind in ("refined", *refinement.TWINS)}
     losses = {kind: one[0]["epochs"]["train_loss"] for kind, one in found.items()}
     for count, at in enumerate(found["refined"][0]["refined"]):
         twin = losses[f"refined {count} times"]
@@ -190,12 +190,12 @@ def test_adjoint_steps_are_judged_on_both_sides():
             for case, value in values.items()
         }
 
-    verdicts = {name: adjoint_steps._judged(found(70, 94.5), *name)[1].holds for name in adjoint_steps.CLAIMS}
+    verdicts = {name: adjoint_steps.judged_on(found(70, 94.5), *name)[1].holds for name in adjoint_steps.CLAIMS}
     assert set(verdicts.values()) == {True}
-    other = {name: adjoint_steps._judged(found(95, 80), *name)[1].holds for name in adjoint_steps.CLAIMS}
+    other = {name: adjoint_steps.judged_on(found(95, 80), *name)[1].holds for name in adjoint_steps.CLAIMS}
     assert {holds for (_, n), holds in other.items() if n == "enough"} == {False}
     assert {holds for (_, n), holds in other.items() if n != "enough"} == {None}
-    idle = {adjoint_steps._judged(found(70, 94.5, shallow=91), *name)[1].holds for name in adjoint_steps.CLAIMS}
+    idle = {adjoint_steps.judged_on(found(70, 94.5, shallow=91), *name)[1].holds for name in adjoint_steps.CLAIMS}
     assert idle == {None}, "a net that does not use its depth decides nothing"
 
 

@@ -75,7 +75,7 @@ def test_stochastic_depth_skips_by_its_chances_and_scales_in_eval():
     torch.testing.assert_close(ran / 400, torch.tensor(net.chances), rtol=0, atol=0.08)  # 3 standard deviations
     stage, x = net.stages[0], torch.randn(2, 4, 8, 8)
     net.eval()
-    torch.testing.assert_close(net._residual(stage[0], 0.875, x), x + 0.875 * stage[0](x))
+    torch.testing.assert_close(net.residual(stage[0], 0.875, x), x + 0.875 * stage[0](x))
 
 
 @pytest.mark.parametrize("wrong", [{"layers": 0}, {"survival": 0.0}, {"survival": 1.5}])

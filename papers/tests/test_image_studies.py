@@ -78,12 +78,12 @@ def nets(shallow: float, seeds: int = 3) -> one_net.Found:
 
 
 def words(found: one_net.Found) -> dict:
-    return {key: one_net._verdict(found, *key, claim).judgement.word for key, claim in one_net.CLAIMS.items()}
+    return {key: one_net.verdict_on(found, *key, claim).judgement.word for key, claim in one_net.CLAIMS.items()}
 
 
 def test_one_net_is_judged_at_every_budget_where_all_nets_are_there():
     assert set(words(nets(80.0)).values()) == {"holds"}
-    assert one_net._verdict(nets(80.0), "specialist", 2, one_net.CLAIMS["specialist", 2]).ours.count("(seed ") == 3
+    assert one_net.verdict_on(nets(80.0), "specialist", 2, one_net.CLAIMS["specialist", 2]).ours.count("(seed ") == 3
 
 
 def test_one_net_that_does_not_use_its_depth_decides_nothing_about_budgets():
@@ -100,14 +100,14 @@ def test_claims_about_nets_that_are_not_trained_yet_are_not_run():
     assert {key for key, word in judged.items() if word == "not run"} == waiting
     alone = {name: seeds if name == one_net.ONE else {} for name, seeds in found.items()}
     assert set(words(alone).values()) == {"not run", "holds"}  # what training it costs is counted
-    assert [row[1] for row in one_net._rows(alone)] == [
+    assert [row[1] for row in one_net.rows_on(alone)] == [
         "euler x 1",
         "euler x 2",
         "euler x 4",
         "as trained",
         "euler x 8",
     ]
-    assert one_net._draw(alone).axes
+    assert one_net.drawn(alone).axes
     one = words(nets(80.0, seeds=1))
     assert one["specialist", 2] == "undecided", "too few seeds for an interval"
     assert one[f"{one_net.THESE}specialist", 2] == "holds"
@@ -132,5 +132,5 @@ def test_an_any_depth_net_that_does_not_use_its_depth_decides_nothing_about_dept
 
     values = {any_depth.HATS: 90.0, any_depth.RESNETS[1]: shallow, any_depth.RESNETS[8]: 90.0}
     found = {name: {seed: one(value + seed / 10) for seed in range(3)} for name, value in values.items()}
-    assert any_depth._judged(found, "specialist", 8)[1].word == word
-    assert any_depth._judged(found, "cost", 0)[1].word == "holds"
+    assert any_depth.judged_on(found, "specialist", 8)[1].word == word
+    assert any_depth.judged_on(found, "cost", 0)[1].word == "holds"

@@ -130,7 +130,7 @@ def test_a_tagger_that_does_not_use_its_depth_decides_nothing_about_depth():
             {"forms": forms, "words": [10] * 100, "counting": [5] * 100, "sizes": [4, 4], "changes": changes} | shallow
         ]
 
-    deep, flat = (tagging._verdicts(found({"shallow": {"accuracy": a}})) for a in (80.0, 90.0))
+    deep, flat = (tagging.verdicts_on(found({"shallow": {"accuracy": a}})) for a in (80.0, 90.0))
     assert {deep[i].judgement.word for i, key in enumerate(tagging.CLAIMS) if key in ("half", "attention")} == {"holds"}
     changed = [key for key, a, b in zip(tagging.CLAIMS, deep, flat, strict=True) if a.judgement != b.judgement]
     assert changed == [key for key in tagging.CLAIMS if key not in tagging.NO_DEPTH]
@@ -141,8 +141,8 @@ def test_all_claims_on_mnist_but_accuracy_and_time_need_a_net_that_uses_its_dept
     forms_of = {"as trained": seen(GOOD), "half of K and N": seen(GOOD)}
     found = {mnist.GROWN: {0: {"forms": forms_of}}, mnist.FLAT: {0: {"forms": {"as trained": seen(GOOD)}}}}
     study = SimpleNamespace(scale="cpu")
-    assert mnist._judged(study, found, "half")[1].word == "undecided"
-    assert mnist._judged(study, found | {mnist.FLAT: {0: {"forms": {"as trained": seen(BAD)}}}}, "half")[1].holds
+    assert mnist.judged_on(study, found, "half")[1].word == "undecided"
+    assert mnist.judged_on(study, found | {mnist.FLAT: {0: {"forms": {"as trained": seen(BAD)}}}}, "half")[1].holds
 
 
 def test_a_resnet_without_some_units_is_what_is_left_of_it():
@@ -169,7 +169,7 @@ def test_all_nets_on_mnist_train_alike_and_only_the_continuous_one_grows():
 def test_a_short_training_can_confirm_the_papers_accuracy_but_not_refute_it():
     good, bad = ({"as trained": seen([True] * right + [False] * (10_000 - right))} for right in (9960, 9800))
     words = [
-        mnist._accuracy(SimpleNamespace(scale=scale), [net])[1].word
+        mnist.accuracy_on(SimpleNamespace(scale=scale), [net])[1].word
         for scale in ("cpu", "paper")
         for net in (good, bad)
     ]

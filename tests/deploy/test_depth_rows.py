@@ -58,12 +58,12 @@ def test_it_is_a_further_form(swept):
 def test_its_answers_are_those_of_two_nets_that_do_not_know_the_examples(given):
     model, batches = given
     rows = DepthRows(inputs_by_hand(model, batches, None, 1, 1).meter, None)
-    halves = [calibration.policy for calibration in (rows._calibrated(half, 5.0) for half in rows.halves)]
-    answers, evaluations, _ = rows._judged(halves)
+    halves = [calibration.policy for calibration in (rows.calibrated(half, 5.0) for half in rows.halves)]
+    answers, evaluations, _ = rows.judged(halves)
     x, spent = torch.cat([x for x, _ in batches]), 0.0
     y = torch.cat([y for _, y in batches])
     for mine, its in (rows.halves, rows.halves[::-1]):
-        net = ad.Anytime.of(rows.nets, rows._calibrated(mine, 5.0), (x[:1],), rows.costs)
+        net = ad.Anytime.of(rows.nets, rows.calibrated(mine, 5.0), (x[:1],), rows.costs)
         torch.testing.assert_close(net(x[its]), answers[its], rtol=1e-4, atol=1e-5)
         spent += float(net.spent.evaluations.sum())
     assert evaluations == pytest.approx(spent / len(y))

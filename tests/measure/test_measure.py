@@ -199,7 +199,7 @@ def test_trajectories_must_lie_in_the_plane_and_broken_ones_are_left_out():
 def test_a_machine_is_busy_when_others_want_our_cores(monkeypatch):
     """The work of all cores while we sleep, against what our threads leave over."""
     worked = iter([10.0, 10.0, 10.0, 10.5, 10.0, 10.2])
-    monkeypatch.setattr(cost, "_work_so_far", lambda: next(worked))
+    monkeypatch.setattr(cost, "work_so_far", lambda: next(worked))
     monkeypatch.setattr(cost.os, "cpu_count", lambda: 2)
     monkeypatch.setattr(cost.torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(cost, "sleep", lambda seconds: None)
@@ -212,7 +212,7 @@ def test_work_is_read_from_the_system_where_it_tells(tmp_path):
     text = "cpu  100 20 30 4000 50 6 4 0 0 0\ncpu0 1 2 3\n"
     (tmp_path / "stat").write_text(text)
     ticks = cost.os.sysconf("SC_CLK_TCK")
-    assert cost._work_so_far(tmp_path / "stat") == pytest.approx(160 / ticks)
-    assert cost._work_so_far(tmp_path / "missing") == 0
+    assert cost.work_so_far(tmp_path / "stat") == pytest.approx(160 / ticks)
+    assert cost.work_so_far(tmp_path / "missing") == 0
     (tmp_path / "other").write_text("something else")
-    assert cost._work_so_far(tmp_path / "other") == 0
+    assert cost.work_so_far(tmp_path / "other") == 0

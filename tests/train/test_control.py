@@ -79,7 +79,7 @@ def test_the_papers_arithmetic_is_followed_exactly(gaps, first, shrink, grow):
     """h <- shrink h if |a - b| > threshold, else grow h unless that fails; 1 / most_steps <= h <= 1."""
     given_gaps = iter(gaps)
     controller = Paper(PaperControl(first=first, shrink=shrink, grow=grow, most_steps=400))
-    controller._gap = lambda probe, solvers: next(given_gaps)
+    controller.gap_to = lambda probe, solvers: next(given_gaps)
     probe = SimpleNamespace(solvers={"block": make_solver(scheme="euler", steps=1)})
     solvers, expected, left = controller.start(probe).solvers, max(first, 1 / 400), iter(gaps)
     for _ in range(20):
@@ -123,8 +123,8 @@ def test_the_gap_is_that_of_the_accuracies_or_of_the_outputs():
     finer = deepcopy(model)
     finer.block.set_solver(**paper.finer({"block": model.block.solver})["block"].describe())
     right = (finer(x).argmax(-1) == labels).double().mean()
-    assert paper._gap(probe_of(model, x, labels), {"block": model.block.solver}) == pytest.approx(1 - float(right))
-    found = paper._gap(probe_of(model, x, torch.zeros(50, 3), "regress"), {"block": model.block.solver})
+    assert paper.gap_to(probe_of(model, x, labels), {"block": model.block.solver}) == pytest.approx(1 - float(right))
+    found = paper.gap_to(probe_of(model, x, torch.zeros(50, 3), "regress"), {"block": model.block.solver})
     before, after = model(x).detach(), finer(x).detach()
     assert found == pytest.approx(float((after - before).norm() / before.norm()), rel=1e-5)
 

@@ -1,6 +1,7 @@
 """`anydepth compress`."""
 
 import shlex
+from dataclasses import dataclass, field
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,7 +79,6 @@ def compress(
     """
     from anydepth.errors import ConfigError
     from anydepth.runs.folder import check_new, open_run, save_derived
-    from anydepth.surgery.resize import compress as smaller
 
     wanted = {"basis": basis, "size": size, "steps": steps, "scheme": scheme}
     budget = _budget(max_params, max_latency_ms, max_drop, confidence)
@@ -90,36 +90,70 @@ def compress(
         raise ConfigError("--per-block needs a budget and data; give --max-params or --max-drop, and no form")
     parent = open_run(run)
     check_new(out)
-    found, transform, given = {}, {"operation": "compress", **wanted, "method": method}, None
     if is_formed:
-        model = parent.model()
-        _check_smaller(model, basis, size)
-        small = smaller(model, basis, size, steps, scheme, method=method)
+        made = _formed(parent, wanted, method)
     elif per_block:
-        with progress() as report:
-            from anydepth.deploy.sweeps.per_block import fit_blocks
-
-            shaped = fit_blocks(parent, budget, data, report)
-        small, given, model = shaped.model, shaped.inputs, shaped.inputs.meter.model
-        found["per_block"] = shaped.describe()
-        transform |= {"blocks": found["per_block"]["blocks"], "budget": budget.describe()}
+        made = _per_block(parent, budget, data)
     else:
-        if method != "project":
-            raise ConfigError(f"with a budget the method is always projection, got --method {method}; leave it out")
-        with progress() as report:
-            from anydepth.deploy.sweeps.pick import fit_to
-
-            fitted = fit_to(parent, budget, data, not no_data, sweep, report)
-        small, row, given = fitted.model, fitted.picked.row, fitted.inputs
-        model = given.meter.model
-        transform |= {"basis": row.basis, "size": row.size, "steps": row.steps, "scheme": row.scheme}
-        transform["budget"] = budget.describe()
-        found["picked"] = _picked(fitted, budget)
+        made = _within(parent, budget, data, not no_data, sweep, method)
+    transform = {"operation": "compress", **wanted, "method": method, **made.transform}
     if recalibrate:
-        small, found["recalibrated"] = _recalibrated(parent, small, data, given)
-        transform["recalibrated"] = found["recalibrated"]["is_kept"]
-    save_derived(parent, out, small, transform)
-    _tell(run, out, model, small, found, json)
+        made.small, made.found["recalibrated"] = _recalibrated(parent, made.small, data, made.given)
+        transform["recalibrated"] = made.found["recalibrated"]["is_kept"]
+    save_derived(parent, out, made.small, transform)
+    _tell(run, out, made, json)
+
+
+@dataclass
+class _Made:
+    """A model made smaller, and what there is to tell of it."""
+
+    model: "nn.Module"
+    """As it was."""
+    small: "nn.Module"
+    transform: "JsonObject" = field(default_factory=dict)
+    """What its run's record says."""
+    found: "JsonObject" = field(default_factory=dict)
+    given: "SweepInputs | None" = None
+    """The model on data, where it was read."""
+
+
+def _formed(parent: "Run", wanted: "JsonObject", method: str) -> _Made:
+    """In the form asked for."""
+    from anydepth.surgery.resize import compress as smaller
+
+    model = parent.model()
+    _check_smaller(model, wanted["basis"], wanted["size"])
+    return _Made(model, smaller(model, **wanted, method=method))
+
+
+def _per_block(parent: "Run", budget: "Budget", data: Path | None) -> _Made:
+    """Within a budget, with sizes and steps of its own for every block."""
+    with progress() as report:
+        from anydepth.deploy.sweeps.per_block import fit_blocks
+
+        shaped = fit_blocks(parent, budget, data, report)
+    told = shaped.describe()
+    transform = {"blocks": told["blocks"], "budget": budget.describe()}
+    return _Made(shaped.inputs.meter.model, shaped.model, transform, {"per_block": told}, shaped.inputs)
+
+
+def _within(
+    parent: "Run", budget: "Budget", data: Path | None, use_data: bool, folder: Path | None, method: str
+) -> _Made:
+    """The best form of a sweep within a budget."""
+    from anydepth.errors import ConfigError
+
+    if method != "project":
+        raise ConfigError(f"with a budget the method is always projection, got --method {method}; leave it out")
+    with progress() as report:
+        from anydepth.deploy.sweeps.pick import fit_to
+
+        fitted = fit_to(parent, budget, data, use_data, folder, report)
+    row = fitted.picked.row
+    form = {"basis": row.basis, "size": row.size, "steps": row.steps, "scheme": row.scheme}
+    told = {"picked": _picked(fitted, budget)}
+    return _Made(fitted.inputs.meter.model, fitted.model, form | {"budget": budget.describe()}, told, fitted.inputs)
 
 
 def _budget(
@@ -179,12 +213,12 @@ def _picked(fitted: "Fitted", budget: "Budget") -> "JsonObject":
     }
 
 
-def _tell(run: Path, out: Path, model: "nn.Module", small: "nn.Module", found: "JsonObject", json: bool) -> None:
+def _tell(run: Path, out: Path, made: _Made, json: bool) -> None:
     from anydepth.surgery.change import history
     from anydepth.surgery.summary import summary
 
-    before, after = summary(model), summary(small)
-    largest = max((changes[-1].largest_error for changes in history(small).values() if changes), default=0.0)
+    before, after = summary(made.model), summary(made.small)
+    largest = max((changes[-1].largest_error for changes in history(made.small).values() if changes), default=0.0)
     if json:
         told = {
             "run": str(out),
@@ -193,9 +227,9 @@ def _tell(run: Path, out: Path, model: "nn.Module", small: "nn.Module", found: "
             "nfe": {"from": _nfe(before), "to": _nfe(after)},
             "largest_relative_change": largest,
         }
-        print_json(told | found)
+        print_json(told | made.found)
         return
-    for line in _lines(found):
+    for line in _lines(made.found):
         console.print(line)
     kept = f"[bold]{after.parameters:,}[/] ({100 * after.parameters / before.parameters:.0f} %)"
     console.print(

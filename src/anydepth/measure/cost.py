@@ -33,13 +33,13 @@ def interleaved(runs: Mapping[Name, Callable[[], object]], rounds: int, warm_up:
 
 def is_busy(seconds: float = 0.25) -> bool:
     """Whether, while we sleep, others are at work on cores that our threads will want."""
-    before = _work_so_far()
+    before = work_so_far()
     sleep(seconds)
-    others = (_work_so_far() - before) / seconds
+    others = (work_so_far() - before) / seconds
     return others + torch.get_num_threads() > (os.cpu_count() or 1) + 0.5
 
 
-def _work_so_far(source: Path = Path("/proc/stat")) -> float:
+def work_so_far(source: Path = Path("/proc/stat")) -> float:
     """Seconds that all cores together have worked; always 0 where the system does not tell."""
     try:
         user, nice, system, _idle, _waiting, *interrupts = map(int, source.read_text().split("\n")[0].split()[1:8])

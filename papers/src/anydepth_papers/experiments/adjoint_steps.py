@@ -102,7 +102,7 @@ def run(study: Study) -> Findings:
         "were added because that trial showed hardly a difference with skip-init (93.3 against 94.4 % with N = M).",
     )
     rows = tuple(_row(case, seeds) for case, seeds in found.items())
-    verdicts = tuple(ClaimVerdict(claim, *_judged(found, *name)) for name, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *judged_on(found, *name)) for name, claim in CLAIMS.items())
     return Findings(columns, rows, verdicts, lambda: _draw(found), notes)
 
 
@@ -132,7 +132,7 @@ def _mean(values: list[float | None]) -> float | None:
     return float(np.mean(there)) if there else None
 
 
-def _judged(found: Found, unit: str, name: str) -> tuple[str, Judgement]:
+def judged_on(found: Found, unit: str, name: str) -> tuple[str, Judgement]:
     factors = ENOUGH if name == "enough" else (int(name.removesuffix("M") or 1),)
     told, parts = [], []
     for factor in factors:

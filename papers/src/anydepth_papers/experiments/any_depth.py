@@ -105,7 +105,7 @@ def run(study: Study) -> Findings:
     names = tuple(study.settings["nets"])
     study.plan(2 * len(names) * len(study.seeds))
     found: Found = {name: {seed: _found(study, name, seed) for seed in study.seeds} for name in names}
-    verdicts = tuple(ClaimVerdict(claim, *_judged(found, key[0], key[1])) for key, claim in claims_of(names).items())
+    verdicts = tuple(ClaimVerdict(claim, *judged_on(found, key[0], key[1])) for key, claim in claims_of(names).items())
     return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(found), _notes(study))
 
 
@@ -175,7 +175,7 @@ def _within(one: dict[str, Any], budget: int) -> list[str]:
     return [form for form, seen in one["forms"].items() if seen["evaluations"] <= budget * one["blocks"]]
 
 
-def _judged(found: Found, kind: str, which: Any) -> tuple[str, Judgement]:
+def judged_on(found: Found, kind: str, which: Any) -> tuple[str, Judgement]:
     if kind == "specialist":
         return _compared(found, HATS, RESNETS[which], (which,), MARGIN)
     if kind == "rival":

@@ -113,7 +113,7 @@ def run(study: Study) -> Findings:
                 made = config_for(layout, variant, seed, settings)
                 seeds.append(study.piece(f"{title}-{seed}", lambda t=title, c=made: _examined(study.trained(t, c))))
     rows = tuple(_row(layout, variant, found[layout][variant]) for layout in found for variant in CELLS)
-    verdicts = tuple(verdict for layout in LAYOUTS for verdict in _verdicts(layout, found.get(layout), settings))
+    verdicts = tuple(verdict for layout in LAYOUTS for verdict in verdicts_on(layout, found.get(layout), settings))
     return Findings(COLUMNS, rows, verdicts, lambda: kernel_figure(found, LAYOUTS, "config1"), _notes(settings))
 
 
@@ -178,7 +178,7 @@ def _row(layout: str, variant: str, found: list[dict[str, Any]]) -> tuple[Any, .
     )
 
 
-def _verdicts(layout: str, found: dict[str, list[dict[str, Any]]] | None, settings: Settings) -> list[ClaimVerdict]:
+def verdicts_on(layout: str, found: dict[str, list[dict[str, Any]]] | None, settings: Settings) -> list[ClaimVerdict]:
     """Of one network; of one that was not trained here, that it was not."""
     claims = {pair: _claim(layout, *pair) for pair in PAIRS}
     steps = Claim(f"{LAYOUTS[layout]}: {STEPS}", "A section 1", "no gain")

@@ -59,7 +59,7 @@ def run(study: Study) -> Findings:
     rows = tuple(
         (term, size, *(found[size][term][precision] for precision in LIMITS)) for size in sizes for term in TERMS
     )
-    verdicts = tuple(_verdict(name, claim, found) for name, claim in CLAIMS.items())
+    verdicts = tuple(verdict_on(name, claim, found) for name, claim in CLAIMS.items())
     notes = (
         "A Gaussian of variance 9 and height 1 on a periodic grid, evolved by one step to t = 1/3, 2/3 and 1.",
         "The closed form is the sum of moved, widened and scaled Gaussians over all turns; the error is the largest.",
@@ -68,7 +68,7 @@ def run(study: Study) -> Findings:
     return Findings(("term", "size", *LIMITS), rows, verdicts, lambda: _draw(max(sizes)), notes)
 
 
-def _verdict(name: str, claim: Claim, found: Errors) -> ClaimVerdict:
+def verdict_on(name: str, claim: Claim, found: Errors) -> ClaimVerdict:
     """A claim about one term, or about all of them."""
     terms = [name] if name in TERMS else list(TERMS)
     worst = {p: max(one[term][p] for one in found.values() for term in terms) for p in LIMITS}

@@ -122,7 +122,7 @@ _PAPER: dict[str, Any] = {"images": 10_000, "recalibration": 100, "changes": []}
 def run(study: Study) -> Findings:
     study.plan(2 * len(NAMES) * len(study.seeds))
     found: Found = {name: {seed: _found(study, name, seed) for seed in study.seeds} for name in NAMES}
-    verdicts = tuple(ClaimVerdict(claim, *_judged(study, found, key)) for key, claim in CLAIMS.items())
+    verdicts = tuple(ClaimVerdict(claim, *judged_on(study, found, key)) for key, claim in CLAIMS.items())
     return Findings(
         COLUMNS, rows_of(found, dict(zip(NAMES, NAMES, strict=True))), verdicts, lambda: _draw(found), _notes(found)
     )
@@ -155,11 +155,11 @@ def _notes(found: Found) -> tuple[str, ...]:
 Judged = tuple[str, Judgement]
 
 
-def _judged(study: Study, found: Found, key: str) -> Judged:
+def judged_on(study: Study, found: Found, key: str) -> Judged:
     """All but accuracy and time are about depth: a net that does not use it decides nothing."""
     nets = [one["forms"] for one in found[GROWN].values()]
     if key == "accuracy":
-        return _accuracy(study, nets)
+        return accuracy_on(study, nets)
     if key == "seconds":
         return _seconds(nets)
     told, judgement = _about_depth(found, nets, key)
@@ -181,7 +181,7 @@ def _told(nets: list[Any], mine: str, other: str) -> str:
     return f"{accuracies[0]} % ({mine}) against {accuracies[1]} % ({other})"
 
 
-def _accuracy(study: Study, nets: list[Any]) -> Judged:
+def accuracy_on(study: Study, nets: list[Any]) -> Judged:
     """A training shorter than the paper's can confirm its accuracy, not refute it."""
 
     def rule(net: Any) -> Judgement:

@@ -111,8 +111,8 @@ def run(study: Study) -> Findings:
     found = examined(study, NAMES, look, plain=True)
     if not found[ONE]:
         return waiting(tuple(CLAIMS.values()), COLUMNS, [name for name in NAMES if not found[name]])
-    verdicts = tuple(_verdict(found, kind, n, claim) for (kind, n), claim in CLAIMS.items())
-    return Findings(COLUMNS, tuple(_rows(found)), verdicts, lambda: _draw(found), _notes(found))
+    verdicts = tuple(verdict_on(found, kind, n, claim) for (kind, n), claim in CLAIMS.items())
+    return Findings(COLUMNS, tuple(rows_on(found)), verdicts, lambda: drawn(found), _notes(found))
 
 
 def look(model: nn.Module, exam: Exam) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def _at(found: Found, name: str, seed: int, budget: int) -> dict[str, Any] | Non
     return None if form is None else found[name][seed]["forms"][form]["recalibrated"]
 
 
-def _verdict(found: Found, kind: str, budget: int, claim: Claim) -> ClaimVerdict:
+def verdict_on(found: Found, kind: str, budget: int, claim: Claim) -> ClaimVerdict:
     if kind == "cost":
         return ClaimVerdict(claim, *_cost())
     of_these, kind = kind.startswith(THESE), kind.removeprefix(THESE)
@@ -212,7 +212,7 @@ def _cost() -> tuple[str, Judgement]:
     return text, computed(grown < each, text)
 
 
-def _rows(found: Found) -> list[tuple[Any, ...]]:
+def rows_on(found: Found) -> list[tuple[Any, ...]]:
     rows = []
     for name in NAMES:
         if found[name]:
@@ -249,7 +249,7 @@ def _notes(found: Found) -> tuple[str, ...]:
     )
 
 
-def _draw(found: Found) -> "Figure":
+def drawn(found: Found) -> "Figure":
     import matplotlib.pyplot as plt
 
     figure, places = plt.subplots(1, 2, figsize=(11, 4.2), sharey=True, constrained_layout=True)

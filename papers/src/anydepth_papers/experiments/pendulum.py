@@ -134,7 +134,7 @@ def run(study: Study) -> Findings:
         f"{settings.lbfgs:,} iterations), in float64. The paper uses Adam alone and does not state T.",
         "Eq 18 squares the norm; here it is not squared, so that slopes are the orders.",
     )
-    return Findings(columns, rows, _verdicts(errors), lambda: _draw(errors, fits, settings.duration), notes)
+    return Findings(columns, rows, verdicts_on(errors), lambda: _draw(errors, fits, settings.duration), notes)
 
 
 def _row(errors: Errors, made: str, with_: str) -> tuple[Any, ...]:
@@ -143,7 +143,7 @@ def _row(errors: Errors, made: str, with_: str) -> tuple[Any, ...]:
     return made, with_, *means, ", ".join(f"{value:.2g}" for value in local)
 
 
-def _verdicts(errors: Errors) -> tuple[ClaimVerdict, ...]:
+def verdicts_on(errors: Errors) -> tuple[ClaimVerdict, ...]:
     judged = _halved(errors) | _dips(errors) | _shape(errors) | _swaps(errors) | _consistent(errors)
     return tuple(ClaimVerdict(claim, *judged[name]) for name, claim in CLAIMS.items())
 

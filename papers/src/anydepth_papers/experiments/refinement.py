@@ -73,7 +73,7 @@ def config_for(kind: str, seed: int, settings: dict[str, Any]) -> RunConfig:
 def run(study: Study) -> Findings:
     settings: dict[str, Any] = study.settings
     study.plan(len(KINDS) * len(study.seeds))
-    found = {kind: [_piece(study, kind, seed) for seed in study.seeds] for kind in KINDS}
+    found = {kind: [piece_of(study, kind, seed) for seed in study.seeds] for kind in KINDS}
     curves = Curves(found)
     columns = (
         "training",
@@ -100,7 +100,7 @@ def run(study: Study) -> Findings:
     return Findings(columns, rows, verdicts, lambda: _draw(curves), notes)
 
 
-def _piece(study: Study, kind: str, seed: int) -> dict[str, Any]:
+def piece_of(study: Study, kind: str, seed: int) -> dict[str, Any]:
     title = f"refinement-{kind}".replace(",", "").replace(" ", "-")
     config = config_for(kind, seed, study.settings)
     stages = Stages(study.folder_of(title, config), study.folder / "stages" / f"{title}-{seed}")

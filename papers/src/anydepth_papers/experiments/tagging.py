@@ -101,7 +101,7 @@ def run(study: Study) -> Findings:
         shallow = study.piece(f"shallow-{seed}", lambda s=seed: _shallow(study, s))
         found.append(seen | {"times": times, "shallow": shallow})
     rows = (*(_row(found, name) for name in sorted(found[0]["forms"], key=_place)), _shallow_row(found))
-    return Findings(COLUMNS, rows, _verdicts(found), lambda: draw(found), _notes(found[0]))
+    return Findings(COLUMNS, rows, verdicts_on(found), lambda: draw(found), _notes(found[0]))
 
 
 def _shallow(study: Study, seed: int) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _mean(found: list[dict[str, Any]], *names: str) -> str:
     return points([float(np.mean([one["forms"][name]["accuracy"] for name in names])) for one in found])
 
 
-def _verdicts(found: list[dict[str, Any]]) -> tuple[ClaimVerdict, ...]:
+def verdicts_on(found: list[dict[str, Any]]) -> tuple[ClaimVerdict, ...]:
     size, steps = found[0]["sizes"]
     trained, half, one = (named("constant", k, steps) for k in (size, size // 2 or 1, 1))
     judged = {

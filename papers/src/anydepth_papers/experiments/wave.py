@@ -102,7 +102,7 @@ def run(study: Study) -> Findings:
         (TOLD[speed], name, *_numbers(seeds), seeds[0]["parameters"]) for (speed, name), seeds in found.items()
     )
     columns = ("speed", "weights", "error", "lowest", "highest", "error at the last time", "parameters")
-    return Findings(columns, rows, _verdicts(found), lambda: _draw(found), _notes(study.settings))
+    return Findings(columns, rows, verdicts_on(found), lambda: _draw(found), _notes(study.settings))
 
 
 def _notes(settings: Settings) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _numbers(seeds: list[dict[str, Any]]) -> tuple[float, ...]:
     return float(np.mean(errors)), min(errors), max(errors), float(np.mean([one["errors"][-1] for one in seeds]))
 
 
-def _verdicts(found: Found) -> tuple[ClaimVerdict, ...]:
+def verdicts_on(found: Found) -> tuple[ClaimVerdict, ...]:
     against = [_against(claim_of(s, n), found[s, n], found[s, PLAIN]) for s in SPEEDS for n in WEIGHTS if n != PLAIN]
     return (*against, _control(found))
 

@@ -80,8 +80,8 @@ class DepthRows:
     def row(self, max_drop: float, source: FormRow) -> DepthRow:
         """With a drop of so many points."""
         check_bound(max_drop, CONFIDENCE)
-        found = [self._calibrated(half, max_drop) for half in self.halves]
-        answers, evaluations, stops = self._judged([calibration.policy for calibration in found])
+        found = [self.calibrated(half, max_drop) for half in self.halves]
+        answers, evaluations, stops = self.judged([calibration.policy for calibration in found])
         given, ratio = self._split(answers), self._ratio(found[0], self.halves[1])
         return DepthRow(
             basis=source.basis,
@@ -98,12 +98,12 @@ class DepthRows:
             paired=self.meter.paired(given),
         )
 
-    def _calibrated(self, half: Tensor, max_drop: float) -> Calibration:
+    def calibrated(self, half: Tensor, max_drop: float) -> Calibration:
         labels = labels_of(self.examples, self.outputs)
         outputs = [out[half] for out in self.outputs]
         return calibrated(outputs, self.costs, None if labels is None else labels[half], max_drop)
 
-    def _judged(self, policies: Sequence[Policy]) -> tuple[Tensor, float, dict[str, float]]:
+    def judged(self, policies: Sequence[Policy]) -> tuple[Tensor, float, dict[str, float]]:
         """The answer to every example, evaluations for one, and per cent of the examples that each form answered."""
         answers, spent = torch.empty_like(self.outputs[-1]), torch.empty(len(self.outputs[0]), dtype=torch.float64)
         places = torch.empty(len(answers), dtype=torch.int64)

@@ -40,19 +40,19 @@ class Algorithm(ABC):
 
     def check(self, probe: Probe, clock: Clock, memory: dict[str, object]) -> Decision:
         constants, now = self.constants, probe.solvers
-        found = self._gap(probe, now)
+        found = self.gap_to(probe, now)
         if found > constants.threshold:
             smaller = self.scaled(now, constants.shrink)
             return Decision("keep" if smaller == now else "shrink", smaller, (False,), known(gap=found))
         larger = self.scaled(now, constants.grow)
         if larger == now:
             return Decision("keep", now, (True,), known(gap=found))
-        found_next = self._gap(probe, larger)
+        found_next = self.gap_to(probe, larger)
         passed = found_next <= constants.threshold
         event, after = ("grow", larger) if passed else ("revert", now)
         return Decision(event, after, (True, passed), known(gap=found, gap_grown=found_next))
 
-    def _gap(self, probe: Probe, solvers: Solvers) -> float:
+    def gap_to(self, probe: Probe, solvers: Solvers) -> float:
         """How much the accuracy changes; the outputs, relatively, where there are no classes."""
         outputs, others = probe.outputs(solvers), probe.outputs(self.finer(solvers))
         if outputs is None or others is None:

@@ -60,10 +60,10 @@ class ResNet(nn.Module):
         for stitch, stage in zip(self.stitches, self.stages, strict=True):
             x = stitch(x)
             for unit in stage:  # pyright: ignore[reportGeneralTypeIssues]
-                x = self._residual(unit, next(chances), x)
+                x = self.residual(unit, next(chances), x)
         return self.classifier(self.pool(self.norm(x).relu()).flatten(1))
 
-    def _residual(self, unit: nn.Module, chance: float, x: Tensor) -> Tensor:
+    def residual(self, unit: nn.Module, chance: float, x: Tensor) -> Tensor:
         if chance == 1:
             return x + unit(x)
         if self.training:
