@@ -131,7 +131,15 @@ def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsy
     before = load_file(run.folder / "model.safetensors")
     out = tmp_path / "smooth"
     done = run_command(capsys, "smooth", run.folder, "--out", out, "--epochs", "1", "--json")
-    assert json.loads(done.out)["rows"][0]["form"] == "constant:4, euler x 4"
+    told = json.loads(done.out)
+    assert told["rows"][0]["form"] == "constant:4, euler x 4"
+    assert 3 * (4 + 4 + 1) <= told["evaluations"] <= 3 * (4 + 4 + 4), (
+        "teacher, model and a drawn form in each of 3 steps"
+    )
+    again = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "twice", "--epochs", "1", "--json")
+    other = ("--teacher", run.folder, "--out", tmp_path / "taught", "--epochs", "1", "--json")
+    taught = run_command(capsys, "smooth", run.folder, *other)
+    assert [json.loads(each.out)["evaluations"] for each in (again, taught)] == 2 * [told["evaluations"]]
     assert same(before, load_file(run.folder / "model.safetensors"))
     small = run_command(capsys, "compress", out, "--steps", "2", "--out", tmp_path / "small", "--json")
     assert json.loads(small.out)["nfe"] == {"from": 4, "to": 2}
@@ -144,9 +152,18 @@ def test_the_command_smooths_a_resnet_and_refuses_what_cannot_be(tmp_path, capsy
     assert_refused(run_command(capsys, "smooth", bare.folder, "--out", tmp_path / "no"), 3, "no validation part")
     write_treebank(tmp_path / "data" / "treebank")
     tags = train(tiny_tagger("data.validation=5"), tmp_path / "words", tmp_path / "data")
-    told = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--teacher", tags.folder)
-    assert_refused(told, 2, "the teacher does not take these inputs")
-    assert {path.name for path in tmp_path.iterdir()} == {"run", "smooth", "small", "bare", "data", "words"}
+    alien = run_command(capsys, "smooth", run.folder, "--out", tmp_path / "no", "--teacher", tags.folder)
+    assert_refused(alien, 2, "the teacher does not take these inputs")
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run",
+        "smooth",
+        "twice",
+        "taught",
+        "small",
+        "bare",
+        "data",
+        "words",
+    }
 
 
 def smoothing_killed_at(monkeypatch, step, how):

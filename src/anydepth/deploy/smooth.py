@@ -241,8 +241,7 @@ def smooth_run(
     A plain ResNet is made of blocks first, which is the same function. With `out`, where the result is to go, a
     stopped smoothing resumes.
     """
-    own = run.model()
-    model = as_blocks(own).eval() if isinstance(own, ResNet) else own
+    model = _with_blocks(run.model())
     dataset, facts, data = run.dataset(root), run.facts, run.config.data
     held = dataset.part("validation")
     if not len(held):
@@ -260,7 +259,7 @@ def smooth_run(
 
     judged = list(batches_of(held, facts, run.config.evaluation.batch))
     statistics = training_batches(run, root, dataset)
-    goal = own if teacher is None else teacher
+    goal = model if teacher is None else _with_blocks(teacher)
 
     def smoothing(state: SmoothingState | None) -> tuple[nn.Module, SmoothReport]:
         is_classes = facts.task != "regress"
@@ -274,6 +273,11 @@ def smooth_run(
     about |= {"model": weights_hash(model), "teacher": weights_hash(goal), "data": table.digest()}
     with smoothing_state(out, about) as state:
         return smoothing(state)
+
+
+def _with_blocks(model: nn.Module) -> nn.Module:
+    """A plain ResNet as blocks, whose evaluations count; others as they are."""
+    return as_blocks(model).eval() if isinstance(model, ResNet) else model
 
 
 def weights_hash(model: nn.Module) -> str:

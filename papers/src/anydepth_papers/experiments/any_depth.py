@@ -112,13 +112,15 @@ def run(study: Study) -> Findings:
 def _found(study: Study, name: str, seed: int) -> dict[str, Any]:
     config = depth_config(name, seed, study.settings)
     title = "depth-" + "".join(c if c.isalnum() else "-" for c in name.lower())
-    trained = study.piece(f"train-{title}-{seed}", lambda: _last_epoch(study.trained(title, config)))
+    trained = study.piece(f"train-{title}-{seed}", lambda: _trained(study.trained(title, config)))
     looks = study.piece(f"look-{title}-{seed}", lambda: _look(study, name, study.trained(title, config)))
     return looks | {"training": trained["evaluations"]}
 
 
-def _last_epoch(run: Run) -> dict[str, Any]:
-    return [line for line in run.metrics() if line["kind"] == "epoch"][-1]
+def _trained(run: Run) -> dict[str, Any]:
+    """The last epoch; a plain ResNet has the evaluations that stochastic depth is expected to take."""
+    last, model = [line for line in run.metrics() if line["kind"] == "epoch"][-1], run.model()
+    return last | ({"evaluations": round(last["step"] * sum(model.chances))} if isinstance(model, ResNet) else {})
 
 
 def _look(study: Study, name: str, run: Run) -> dict[str, Any]:
