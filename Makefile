@@ -3,9 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 INTEGRATIONS := .venv-integrations
+LOWEST := .venv-lowest
 DOCS := .venv-docs
 
-.PHONY: demo test test-integrations docs soak evidence studies campaign campaign-status playground lint check bench format clean
+.PHONY: demo test test-integrations test-lowest docs soak evidence studies campaign campaign-status playground lint check bench format clean
 
 demo: $(READY)
 	$(BIN)/anydepth demo --out demo-output
@@ -17,6 +18,10 @@ test: $(READY)
 # The tests with Lightning, Accelerate and transformers, which `make test` skips, in an environment of their own.
 test-integrations: $(INTEGRATIONS)/.ready
 	$(INTEGRATIONS)/bin/pytest tests -m integrations -rs
+
+# The tests with the oldest packages that pyproject.toml admits. Warnings of old packages are no errors here.
+test-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/pytest tests -n 2 --dist worksteal -W default
 
 # The documentation site, in site/index.html: tutorials are run, every public name must have a docstring, warnings are errors.
 docs: $(DOCS)/.ready docs/playground.html
@@ -83,6 +88,13 @@ $(INTEGRATIONS)/.ready: pyproject.toml constraints.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,lightning,accelerate,transformers]' -e papers
 	touch $@
 
+$(LOWEST)/.ready: pyproject.toml tests/lowest.py
+	$(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) tests/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -e '.[cli,onnx,fast,serve,lightning,accelerate,transformers]' pytest pytest-xdist hypothesis torchdiffeq
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e papers
+	touch $@
+
 $(DOCS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
@@ -90,4 +102,4 @@ $(DOCS)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv $(INTEGRATIONS) $(DOCS) .cache site demo-output
+	rm -rf .venv $(INTEGRATIONS) $(LOWEST) $(DOCS) .cache site demo-output
