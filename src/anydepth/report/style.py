@@ -54,7 +54,7 @@ figure img { display: block; width: 100%; height: auto; color-scheme: light dark
   background: var(--ink); color: var(--card); border-radius: 8px; font-size: .84rem; line-height: 1.4;
   pointer-events: none;
 }
-.told.right { left: 0; }
+.told.right { left: 0; text-align: left; white-space: normal; }
 .told.left { right: 0; }
 .spot:hover .told, .spot:focus .told { display: block; }
 .many { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 220px), 1fr)); gap: 12px; }
