@@ -229,7 +229,7 @@ def test_a_stopped_smoothing_with_other_settings_is_dropped_and_a_damaged_one_be
                 path.write_bytes(path.read_bytes()[:-5])
         done = run_command(capsys, "smooth", run.folder, "--epochs", "1" if not damage else "2", "--out", out)
         assert done.code == 0
-        assert ("cannot be used" if damage else "is dropped") in done.err
+        assert ("cannot be used" if damage else "is discarded") in done.err
 
 
 def test_a_place_that_cannot_be_filled_is_refused_before_anything_is_learnt(tmp_path, capsys, monkeypatch):

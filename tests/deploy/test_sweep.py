@@ -594,7 +594,7 @@ def found_in(run):
     ("words", "code", "says"),
     [
         (["--sizes", "1,x"], 2, "whole numbers"),
-        (["--schemes", "euler,dopri54"], 2, "chooses its own steps"),
+        (["--schemes", "euler,dopri54"], 2, "is adaptive"),
         (["--schemes", "oiler"], 2, "did you mean 'euler'"),
         (["--bases", "constant,lin"], 2, "unknown basis"),
         (["--split", "dev"], 2, "unknown part"),

@@ -63,7 +63,7 @@ def test_a_model_is_saved_under_the_name_of_a_file(tmp_path):
     assert torch.equal(ad.load(path).eval()(x), net.eval()(x))
     ad.save(net, path)  # over itself
     (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(ConfigError, match="describes no model"):
+    with pytest.raises(ConfigError, match="does not describe a model"):
         ad.save(net, tmp_path / "other.safetensors")
     assert (tmp_path / "other.json").read_text() == "{}"
     (tmp_path / "net.json").unlink()
