@@ -35,10 +35,10 @@ class Own(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.up, self.norm, self.down = nn.Linear(2, 8), nn.LayerNorm(8), nn.Linear(8, 2)
+        self.up, self.down = nn.Linear(2, 8), nn.Linear(8, 2)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.down(nn.functional.gelu(self.norm(self.up(x))))
+        return self.down(self.up(x).softmax(-1))
 
 
 class Trace:
