@@ -67,7 +67,10 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
         return exported(root, inputs)
     fields = {name for name, block in blocks.items() if is_field(block)}
     if fields:
-        other = private_trace(_unrolled(model, blocks.keys() - fields))
+        root = _unrolled(model, blocks.keys() - fields)
+        for field in blocks_of(root).values():
+            field.check_finite = False  # as plain layers are
+        other = private_trace(root)
         _write_plainly(other)
         answer_by(graph, other)
     return graph

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -105,16 +106,26 @@ class OwnField(nn.Module):
         return self.leave(torch.relu(self.inner(torch.relu(self.enter(x)))))
 
 
-class OtherField(OwnField):
-    """A field that is no chain for the native kernels."""
+class GatedField(OwnField):
+    """A field with layer norm, GELU and a gate."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm, self.gate = nn.LayerNorm(48), nn.Linear(2, 48)
 
+    def opened(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(self.gate(x))
+
     def forward(self, x: Tensor) -> Tensor:
-        inner = torch.nn.functional.gelu(self.norm(self.enter(x))) * torch.sigmoid(self.gate(x))
+        inner = torch.nn.functional.gelu(self.norm(self.enter(x))) * self.opened(x)
         return self.leave(torch.nn.functional.gelu(self.inner(inner)))
+
+
+class OtherField(GatedField):
+    """The same with a gate that the native kernels do not know."""
+
+    def opened(self, x: Tensor) -> Tensor:
+        return torch.softmax(self.gate(x), -1)
 
 
 _KINDS: dict[str, Callable[[], nn.Module]] = {"anydepth": partial(MLP, 2, 48, 2), "anydepth, own class": OwnField}
@@ -152,26 +163,50 @@ _TOLERANCE = 1e-5
 
 
 def adaptive(_compiled: bool) -> Sides:
-    """Training with dopri5 and the same field."""
-    x, sides = torch.randn(BATCH, 2), Sides()
+    """Training with dopri5 and the same field, from the same weights: they decide how many steps there are."""
+    x, sides, first = torch.randn(BATCH, 2), Sides(), MLP(2, 48, 2)
     tolerances = {"rtol": _TOLERANCE, "atol": _TOLERANCE}
     if missing("torchdiffeq") is None:
-        unit = MLP(2, 48, 2)
+        unit = _like(first, MLP(2, 48, 2))
         sides["torchdiffeq"] = training_step(adaptive_solver(_TOLERANCE)(unit), unit.parameters(), x)
-    field, ends = MLP(2, 48, 2), torch.tensor([0.0, 1.0])
+    field, ends = _like(first, MLP(2, 48, 2)), torch.tensor([0.0, 1.0])
 
     def solved(x: Tensor) -> Tensor:
         return odeint(lambda t, y: field(y), x, ends, method="dopri54", **tolerances)[-1]  # pyright: ignore
 
     sides["anydepth, odeint"] = training_step(solved, field.parameters(), x)
     for name, kind in _KINDS.items():
-        block = ContinuousBlock(kind, scheme="dopri54", **tolerances)  # pyright: ignore[reportArgumentType]
+        block = _like(first, ContinuousBlock(kind, scheme="dopri54", **tolerances))  # pyright: ignore[reportArgumentType]
         sides[name] = training_step(block, block.parameters(), x)
     return sides
 
 
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def _like(first: nn.Module, other: Module) -> Module:
+    """The other module with the weights of the first, whose parameters are the same in the same order."""
+    with torch.no_grad():
+        for mine, its in zip(other.parameters(), first.parameters(), strict=True):
+            mine.copy_(its.view_as(mine))
+    return other
+
+
+def gated(training: bool, _compiled: bool) -> Sides:
+    """64 Euler steps of a field with layer norm, GELU and a gate."""
+    x, sides = torch.randn(BATCH, 2), Sides()
+    block = ContinuousBlock(GatedField, scheme="euler", steps=64)
+    peers: dict[str, nn.Module] = {"plain loop": Loop(GatedField(), 64), "anydepth": block}
+    for name, solver in solvers("euler", 64).items():
+        unit = GatedField()
+        sides[name] = training_step(solver(unit), unit.parameters(), x) if training else answer(solver(unit), x)
+    for name, model in peers.items():
+        sides[name] = training_step(model, model.parameters(), x) if training else answer(model, x)
+    return sides
+
+
 def other(training: bool, _compiled: bool) -> Sides:
-    """64 Euler steps of a field with layer norm, GELU and a gate, on the general path and by `ad.compile`."""
+    """64 Euler steps of a field that the native kernels do not know, on the general path and by `ad.compile`."""
     x, sides = torch.randn(BATCH, 2), Sides()
 
     def add(name: str, model: Callable[..., Tensor], parameters: Iterable[nn.Parameter]) -> None:
@@ -246,6 +281,8 @@ CASES: dict[str, Comparison] = {
     "small field, one example": Comparison(partial(small, 1), "torchdiffeq", more_rounds=5),
     "small field, one example, inference": Comparison(partial(small_answers, 1), "torchdiffeq", more_rounds=10),
     "adaptive field": Comparison(adaptive, "torchdiffeq", more_rounds=5),
+    "gated field": Comparison(partial(gated, True), "torchdiffeq", more_rounds=5),
+    "gated field, inference": Comparison(partial(gated, False), "torchdiffeq", more_rounds=5),
     "other field": Comparison(partial(other, True), "torchdiffeq", more_rounds=5),
     "other field, inference": Comparison(partial(other, False), "torchdiffeq", more_rounds=5),
     "seeds": Comparison(seeds, "1 at once", more_rounds=5),

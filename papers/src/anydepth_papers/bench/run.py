@@ -53,7 +53,7 @@ def about() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cpu": _cpu(),
         "python": platform.python_version(),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "vectors": torch.backends.cpu.get_cpu_capability(),
         "numba": version("numba") if find_spec("numba") else None,
     }
