@@ -712,6 +712,17 @@ def test_rows_survive_their_file(swept):
     assert [found.describe() for found in sweep.rows] == json.loads((swept / "sweep.json").read_text())["rows"]
 
 
+@pytest.mark.parametrize(
+    "setting", [{"threads": 0}, {"threads": -1}, {"threads": 10**30}, {"batch": 0}, {"rounds": None}, {"examples": -1}]
+)
+def test_forged_settings_are_refused(setting, swept, tmp_path):
+    """PyTorch takes no threads for an error of its own."""
+    values = json.loads((swept / "sweep.json").read_text())
+    artifact.write_json(tmp_path / "sweep.json", artifact.sealed(values | {"settings": values["settings"] | setting}))
+    with pytest.raises(ModelFileError, match=f"damaged: {next(iter(setting))} is"):
+        read_sweep(tmp_path / "sweep.json")
+
+
 @pytest.mark.parametrize("change", [{"metric": "luck"}, {"rows": []}, {"rows": [{"basis": 3}]}, {"settings": {}}])
 def test_forged_files_are_refused(swept, tmp_path, change):
     values = json.loads((swept / "sweep.json").read_text()) | change

@@ -472,6 +472,26 @@ def test_nothing_is_written_or_deleted_through_links(stopped, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({"seconds": value} for value in (None, "a", [], 10**400)),
+        {"parameters": "a"},
+        {"solver": 3},
+        {"train_loss": {}},
+        {"epoch": None},
+    ],
+)
+def test_metrics_that_cannot_be_shown_are_refused(odd, stopped, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(stopped, folder)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    epoch = next(line for line in lines if line["kind"] == "epoch")
+    (folder / "metrics.jsonl").write_text(json.dumps(epoch | odd) + "\n")
+    with pytest.raises(ModelFileError, match=f"line 1 has {next(iter(odd))}"):
+        open_run(folder).metrics()
+
+
 @pytest.mark.parametrize("line", ["[]", '{"a": 1}', '{"kind": "epoch"}', "[" * 10_000, '{"kind": ["epoch"]}', "{"])
 def test_crafted_metrics_are_refused(line, stopped, tmp_path):
     folder = tmp_path / "run"

@@ -18,6 +18,11 @@ _NEEDED = {
     "test": ("step",),
 }
 """What every kind of line must have."""
+_PLAIN_KINDS = ("step", "epoch", "test")
+_TEXTS = ("weights", "solver")
+_NUMBERS = ("step", "epoch", "parameters", "seconds")
+_SCORES = ("train", "validation", "test")
+_LARGEST_NUMBER = 1e300
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -37,7 +42,23 @@ def _read_line(content: bytes, place: str) -> JsonObject:
     for name in _NEEDED[kind]:
         if name not in line:
             raise ModelFileError(f"{place} lacks {name!r}; it is damaged")
+    if kind in _PLAIN_KINDS:
+        for name, value in line.items():
+            _check_value(name, value, place)
     return line
+
+
+def _check_value(name: str, value: object, place: str) -> None:
+    """Refuse what could not be shown."""
+    if name in _TEXTS:
+        is_fine = isinstance(value, str)
+    elif name in _NUMBERS or name.split("_")[0] in _SCORES:
+        is_missing = value is None and name not in _NUMBERS
+        is_fine = is_missing or (isinstance(value, int | float) and abs(value) < _LARGEST_NUMBER)
+    else:
+        return
+    if not is_fine:
+        raise ModelFileError(f"{place} has {name} {value!r:.40}, expected a {'text' if name in _TEXTS else 'number'}")
 
 
 def size_of(path: Path) -> int:

@@ -19,6 +19,8 @@ FORMAT, VERSION = "anydepth-sweep", 2
 _AGAIN = "sweep again with --fresh"
 _EARLIER = {"each its own": MIXED}
 """Names of bases in files that were written before they had their present ones."""
+_MOST = {"examples": 10**12, "batch": 10**9, "threads": 10**4, "rounds": 10**9}
+"""Of the settings that are numbers."""
 _SWEEP, _PARTS = TypeAdapter(Sweep), tuple(part.name for part in fields(Sweep))
 
 
@@ -82,11 +84,15 @@ def _sweep(path: Path, values: JsonObject) -> tuple[Sweep, bool]:
         rows = [row | {"basis": _EARLIER.get(row["basis"], row["basis"])} for row in values["rows"]]
         known = {"anytime": []} | values
         sweep = _SWEEP.validate_python({name: known[name] for name in _PARTS} | {"rows": rows})
-        counts = [sweep.settings[name] for name in ("examples", "batch", "threads", "rounds")]
+        counts = {name: sweep.settings[name] for name in _MOST}
     except (KeyError, TypeError, ValidationError) as error:
         cause = error.errors()[0]["msg"] if isinstance(error, ValidationError) else f"{error} is missing"
         raise ModelFileError(f"{path} is damaged: {cause}; {_AGAIN}") from None
     sources = sum(row.is_source for row in sweep.rows)
-    if sweep.metric not in CLOSE or sources != 1 or not all(isinstance(count, int) for count in counts):
+    if sweep.metric not in CLOSE or sources != 1:
         raise ModelFileError(f"{path} is damaged: it has {sources} sources, metric {sweep.metric!r:.40}; {_AGAIN}")
+    for name, count in counts.items():
+        least = 0 if name == "examples" else 1
+        if not isinstance(count, int) or not least <= count <= _MOST[name]:
+            raise ModelFileError(f"{path} is damaged: {name} is {count!r:.40}; {_AGAIN}")
     return sweep, bool(values.get("is_complete"))
