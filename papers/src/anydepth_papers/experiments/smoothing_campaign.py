@@ -43,7 +43,8 @@ COLUMNS = ("net", "treatment", "form", "accuracy (%)", "parameters", "evaluation
 
 def run(study: Study) -> Findings:
     study.plan(len(NAMES))
-    seed, found = study.seeds[0], {}
+    seed = study.seeds[0]
+    found: dict[str, Any] = {}
     for name in NAMES:
         key = f"{name}-{seed}"
         if study.scale != "cpu" or is_done(study, name, seed) or study.has(key):
