@@ -46,7 +46,8 @@ campaign-status: $(READY)
 	$(BIN)/anydepth campaign --status --out $(NETS)
 
 # The whole fault matrix: kills, damage, fuzzing, and the tests that `make test` leaves out. Hours; may be stopped at any moment
-# and started again, it resumes. Try a hundredth of it with SOAK='--share 0.01'.
+# and started again, it resumes where tests/soak/ledger.jsonl ends. A hundredth of it, with a ledger of its own:
+# SOAK='--share 0.01 --ledger soak-output/ledger.jsonl'.
 soak: $(READY)
 	$(BIN)/python tests/soak/run.py --table docs/reliability.md $(SOAK)
 
