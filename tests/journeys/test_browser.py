@@ -189,10 +189,23 @@ def test_a_report_shows_its_forms_fits_a_phone_and_needs_no_script(driver, runs,
     assert "parameters" in told
     assert "block" in driver.execute_script(hidden)
     assert_spots_lie_on_points(driver)
+    assert_words_fit(driver)
     for scheme in ("light", "dark"):
         show_as(driver, 375, scheme=scheme)
         assert_fits(driver)
     assert not errors_of(driver)
+
+
+def assert_words_fit(driver):
+    """Of every place that the mouse points at: its words break into lines inside their box."""
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.by import By
+
+    for spot in driver.find_elements(By.CSS_SELECTOR, ".spot.front"):
+        ActionChains(driver, duration=0).move_to_element(spot).perform()
+        told = spot.find_element(By.CSS_SELECTOR, ".told")
+        assert told.is_displayed()
+        assert driver.execute_script("return arguments[0].scrollWidth <= arguments[0].clientWidth", told)
 
 
 def assert_spots_lie_on_points(driver):
