@@ -231,7 +231,7 @@ def decided(gap):
         options = {"steps": 4} if config.control.name == "paper" else {"rtol": 1e-3}
         solvers = {"block": make_solver(scheme="euler" if "steps" in options else "dopri54", **options)}
         controller = make_controller(config.control)
-        controller._gap = lambda probe, solvers: gap
+        controller.gap_to = lambda probe, solvers: gap
         return controller.check(SimpleNamespace(solvers=solvers), Clock(1, 2), {}).solvers, controller.finer(solvers)
 
     return observe

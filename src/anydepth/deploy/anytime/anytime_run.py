@@ -12,6 +12,7 @@ from anydepth.deploy.anytime.rungs import STATISTICS, FormLike
 from anydepth.deploy.predictor import Predictor
 from anydepth.deploy.recalibrate import training_batches
 from anydepth.errors import ConfigError, DataError
+from anydepth.json_values import JsonObject
 from anydepth.measure.evaluation import batches_of, fitting
 from anydepth.runs.folder import Run, open_run
 
@@ -38,7 +39,7 @@ class AnytimePredictor(Predictor):
     net: Anytime | None = None
     spent: list[Tensor] = field(default_factory=list)
 
-    def told(self, found: dict[str, list[dict[str, object]]]) -> dict[str, object]:
+    def told(self, found: dict[str, list[JsonObject]]) -> JsonObject:
         """What the answers took; every entry is given its evaluations."""
         assert self.net is not None
         spent = torch.cat(self.spent).tolist()

@@ -14,7 +14,17 @@ from numba.core.sigutils import normalize_signature
 OPTIONS: dict[str, Any] = {"fastmath": {"contract"}, "error_model": "numpy", "nogil": True}
 """Sums are not reordered: results do not depend on the machine's vectors more than they must."""
 
-_COMPILED = ("codes", "elementwise", "intrinsics", "jit", "kernels", "norms", "products", "scalars", "unit_kernel")
+_COMPILED = (
+    "codes",
+    "elementwise",
+    "intrinsics",
+    "jit",
+    "kernels",
+    "layer_norms",
+    "products",
+    "scalars",
+    "unit_kernel",
+)
 """The source files of the kernels."""
 
 

@@ -6,7 +6,7 @@ from anydepth.fast.native import elementwise as ew
 from anydepth.fast.native.codes import Col, Op, Slot
 from anydepth.fast.native.intrinsics import get, put
 from anydepth.fast.native.jit import OPTIONS
-from anydepth.fast.native.norms import normalize, normalize_back
+from anydepth.fast.native.layer_norms import normalize, normalize_back
 from anydepth.fast.native.products import product, product_added, row_sum
 
 _jit = njit(**OPTIONS)
