@@ -38,7 +38,7 @@ class Twin:
     """The other form of a graph, and what both depend on."""
 
     def __init__(self, graph: fx.GraphModule, other: fx.GraphModule):
-        self.other = other
+        self.other: Callable[..., Any] = other.forward  # a call of the module would print what fails
         self.fields = [module for module in other.modules() if isinstance(module, ContinuousBlock)]
         self._tables = [table for m in graph.modules() for table in (m._parameters, m._buffers) if table]
         self._tensors = [tensor for table in self._tables for tensor in table.values()]
@@ -65,7 +65,7 @@ class Twin:
 
     def __call__(self, inputs: Sequence[Tensor]) -> Any:
         """The answer; inputs that some block cannot take natively are the graph's from now on."""
-        found = self.other.forward(*inputs)  # a call would print what fails
+        found = self.other(*inputs)
         if any(field.stats.path != NATIVE for field in self.fields):
             self._refused.add(_key(inputs))
         return found
