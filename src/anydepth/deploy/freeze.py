@@ -17,6 +17,7 @@ from anydepth.deploy.exported import agrees, exported
 from anydepth.deploy.private_trace import noted, private_trace
 from anydepth.deploy.quick import answer_by, is_field
 from anydepth.errors import ConfigError, UnitError
+from anydepth.fast.freed_memory import keep_freed_blocks
 from anydepth.solve.plan import Step, Terms
 from anydepth.solve.tensors import State
 from anydepth.surgery.blocks import blocks_of
@@ -45,6 +46,7 @@ def freeze(model: nn.Module, inputs: object = None) -> fx.GraphModule:
             whose state is a tuple that comes from outside, is then written down by torch.export, as plain operations.
             Sizes that the model does not fix stay free; give at least two examples.
     """
+    keep_freed_blocks()
     blocks = blocks_of(model)
     for name, block in blocks.items():
         if block.plan is None:

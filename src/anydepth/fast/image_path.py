@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from anydepth.block.passes import Kind, Outcome, Pass, Ready, Samples
 from anydepth.block.paths import PATHS, UnitRefusal, is_unwatched, listed, stats_of
+from anydepth.fast.freed_memory import keep_freed_blocks
 from anydepth.fast.image_step import Conv, Layers, Norm, Places, Relu, StepProgram, StepSolve, format_of
 from anydepth.fast.kept_weights import kept_weights
 from anydepth.solve.plan import Plan, Readable, rounded
@@ -105,6 +106,7 @@ class Reads:
 
 def _solved(given: Pass, plan: Plan, layers: Layers, y: Tensor) -> Outcome:
     """The state at the end of the plan, and what the norms left."""
+    keep_freed_blocks()
     last = layers[-1]
     is_worth = isinstance(last, Conv) and y.numel() >= given.held[last.names[0]][0][0].numel()
     reads = _reads(given, plan, layers, last.names if is_worth else ())
