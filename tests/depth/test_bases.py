@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction as F
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -131,3 +132,30 @@ def test_what_is_no_basis_is_refused_at_once(part, says):
     with pytest.raises(ConfigError, match=re.escape(says)):
         BASES.register("mine")(part)
     assert "mine" not in BASES
+
+
+class Powers(BASES["legendre"]):
+    """1, t, t^2, ... with mistakes to choose from."""
+
+    name: ClassVar[str] = "powers"
+    mistake: ClassVar[str] = ""
+
+    def evaluate(self, instants):
+        values = np.array([[float(time) ** k for k in range(self.size)] for time, _ in instants])
+        made = {"": values, "transposed": values[:, :1].T, "singular": 0 * values}
+        return made[self.mistake]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "says"),
+    [
+        ("transposed", r"'powers' of size 3: evaluate gives shape \(1, 3\).*a row for every instant"),
+        ("singular", "'powers' of size 3: its values at the control points do not determine"),
+    ],
+)
+def test_a_basis_of_others_with_wrong_values_is_named(mistake, says, monkeypatch):
+    monkeypatch.setitem(BASES._parts, "powers", type("Wrong", (Powers,), {"mistake": mistake, "__module__": "mine"}))
+    with pytest.raises(ConfigError, match=says):
+        make_basis("powers", 3)
+    monkeypatch.setitem(BASES._parts, "powers", type("Right", (Powers,), {"__module__": "mine"}))
+    assert make_basis("powers", 3).size == 3

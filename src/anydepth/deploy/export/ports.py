@@ -44,7 +44,7 @@ def output_of(facts: Facts, outputs: Tensor) -> Port:
 def preparation(facts: Facts) -> str:
     """What must be done to raw data before it is given to the model, for people who do it themselves."""
     if facts.kind == "images":
-        fit = "images upright, resized and cropped at their centre to this shape; then " if facts.fits else ""
+        fit = "images upright, cropped at their centre and resized (bicubic) to this shape; then " if facts.fits else ""
         return fit + "(pixel - mean) / std for every channel; pixels are 0 to 255, channels come first, colours are RGB"
     if facts.columns:
         return "columns in order, a category as 0 and 1 for each of its categories; then (value - mean) / std"

@@ -1,6 +1,9 @@
 """Bases for functions of depth: one file per family, found by the registry."""
 
 from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
 
 from anydepth.depth.bases.base import Basis
 from anydepth.depth.times import TimeLike, exact
@@ -34,11 +37,31 @@ def make_basis(name: str, size: int | None = None, knots: Iterable[TimeLike] | N
     """The basis called `name` with `size` functions, or on the given knots."""
     family = BASES[name]
     if knots is None:
-        return family(1 if size is None else size)
+        basis = family(1 if size is None else size)
+        if not family.__module__.startswith(__name__):
+            _check_values(basis)
+        return basis
     basis = family.on_knots(tuple(exact(knot) for knot in knots))
     if size is not None and size != basis.size:
         raise ConfigError(f"basis {name!r} on these knots has size {basis.size}, got size {size}; leave size out")
     return basis
+
+
+@cache
+def _check_values(basis: Basis) -> None:
+    """Refuse a basis of others whose matrix has another shape, or does not determine the coefficients."""
+    what, size = f"basis {basis.name!r} of size {basis.size}", basis.size
+    values = np.asarray(basis.evaluate(basis.control_points))
+    if len(basis.control_points) != size or values.shape != (size, size):
+        raise ConfigError(
+            f"{what}: evaluate gives shape {values.shape} at its {len(basis.control_points)} control points, "
+            f"expected ({size}, {size}): a row for every instant, a column for every function"
+        )
+    if not np.isfinite(values).all() or np.linalg.matrix_rank(values) < size:
+        raise ConfigError(
+            f"{what}: its values at the control points do not determine the coefficients; "
+            "evaluate(control_points) must be an invertible matrix"
+        )
 
 
 def read_basis(description: dict) -> Basis:
