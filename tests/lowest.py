@@ -14,8 +14,15 @@ def lowest() -> list[str]:
     project = tomllib.loads(PROJECT.read_text())["project"]
     extras = [some for extra, some in project["optional-dependencies"].items() if extra not in TOOLS]
     needs = [need for some in (project["dependencies"], *extras) for need in some]
-    found = [re.fullmatch(r"([\w.-]+)>=([\w.]+)", need) for need in needs]
-    return sorted({f"{need[1]}=={need[2]}" for need in found if need})
+    found = [need for need in (re.fullmatch(r"([\w.-]+)>=([\w.]+)", need) for need in needs) if need]
+    bounds: dict[str, str] = {}
+    for name, version in (need.groups() for need in found):
+        bounds[name] = max(version, bounds.get(name, "0"), key=_parts)
+    return sorted(f"{name}=={version}" for name, version in bounds.items())
+
+
+def _parts(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
 
 
 if __name__ == "__main__":
